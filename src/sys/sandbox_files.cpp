@@ -1,0 +1,291 @@
+// Protects the host, and other users of the sandbox, from what a path inside a sandbox may lead to.
+// Each operation resolves once and then acts on descriptors; see sandbox_files_resolve for how a
+// path is resolved and sandbox_files_worker for whose rights are used.
+#include "sys/sandbox_files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "base/io.hpp"
+#include "base/scope_exit.hpp"
+#include "base/strings.hpp"
+#include "sys/remove_tree.hpp"
+#include "sys/sandbox_files_resolve.hpp"
+
+namespace berth::sys {
+namespace {
+
+constexpr unsigned kPermissions = 0777;
+constexpr unsigned kDefaultMode = 0644;
+
+/// Puts the content into an open file.
+using Filler = std::function<Status(int file)>;
+
+FileEntry describe(std::string name, const struct stat& st)
+{
+    FileEntry entry;
+    entry.name = std::move(name);
+    entry.kind = S_ISREG(st.st_mode)   ? FileKind::Regular
+                 : S_ISDIR(st.st_mode) ? FileKind::Directory
+                 : S_ISLNK(st.st_mode) ? FileKind::Symlink
+                                       : FileKind::Other;
+    entry.size = Bytes{static_cast<std::uint64_t>(st.st_size)};
+    entry.mode = st.st_mode & 07777;
+    entry.uid = st.st_uid;
+    entry.gid = st.st_gid;
+    entry.modified =
+        WallTime(std::chrono::seconds(st.st_mtim.tv_sec) + std::chrono::nanoseconds(st.st_mtim.tv_nsec));
+    return entry;
+}
+
+/// Empty when it went away meanwhile.
+std::string link_target(int directory, const char* name)
+{
+    std::string target(PATH_MAX, '\0');
+    const ssize_t size = ::readlinkat(directory, name, target.data(), target.size());
+    target.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+    return target;
+}
+
+Status fill_in_place(int root, const std::string& path, const WriteOptions& options, const Filler& fill)
+{
+    UniqueFd file;
+    if (auto object = resolve_in(root, path)) {
+        BERTH_TRY(file, open_regular(object->get(), O_WRONLY | O_TRUNC, path));
+        if (options.mode && ::fchmod(file.get(), *options.mode & kPermissions) != 0)
+            return fail_errno("changing the mode of {}", printable(path));
+    } else {
+        if (object.error().code != Code::NotFound) return std::unexpected(std::move(object).error());
+        BERTH_TRY(const auto place, resolve_place(root, path));
+        file.reset(::openat(place.directory.get(), place.name.c_str(),
+                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC,
+                            options.mode.value_or(kDefaultMode) & kPermissions));
+        if (!file) return fail_errno("creating {}", printable(path));
+    }
+    return fill(file.get());
+}
+
+Status fill_atomically(int root, const std::string& path, const WriteOptions& options, const Filler& fill)
+{
+    BERTH_TRY(const auto place, resolve_place(root, path));
+    const int directory = place.directory.get();
+    struct stat old{};
+    const bool exists = ::fstatat(directory, place.name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0;
+    if (exists && !S_ISREG(old.st_mode) && !S_ISLNK(old.st_mode))
+        return fail(Code::Invalid, "{} is not a regular file", printable(path));
+    const unsigned kept = exists && S_ISREG(old.st_mode) ? old.st_mode : kDefaultMode;
+
+    std::uint64_t random = 0;
+    if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random))
+        return fail_errno("drawing a random name");
+    const std::string temporary = fmt::format(".berth-{:016x}.tmp", random);
+    const UniqueFd file(::openat(directory, temporary.c_str(),
+                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600));
+    if (!file) return fail_errno("creating a temporary beside {}", printable(path));
+    ScopeExit discard([&] { ::unlinkat(directory, temporary.c_str(), 0); });
+    BERTH_CHECK(fill(file.get()));
+    if (::fchmod(file.get(), options.mode.value_or(kept) & kPermissions) != 0)
+        return fail_errno("setting the mode of {}", printable(path));
+    if (::renameat(directory, temporary.c_str(), directory, place.name.c_str()) != 0)
+        return fail_errno("replacing {}", printable(path));
+    discard.dismiss();
+    return {};
+}
+
+Status fill_file(int root, const std::string& path, const WriteOptions& options, const Filler& fill)
+{
+    return options.how == WriteOptions::How::Atomic ? fill_atomically(root, path, options, fill)
+                                                    : fill_in_place(root, path, options, fill);
+}
+
+Status copy_until_end(int source, int file, Bytes limit, const std::string& path)
+{
+    std::vector<char> buffer(std::size_t{256} << 10);
+    for (std::uint64_t total = 0;;) {
+        const ssize_t n = ::read(source, buffer.data(), buffer.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_errno("reading what is to become {}", printable(path));
+        if (n == 0) return {};
+        total += static_cast<std::uint64_t>(n);
+        if (total > limit.count)
+            return fail(Code::Invalid, "{} would be larger than {} bytes", printable(path), limit.count);
+        if (auto put = write_all(file, {buffer.data(), static_cast<std::size_t>(n)}); !put)
+            return std::unexpected(std::move(put).error().while_doing("writing " + printable(path)));
+    }
+}
+
+Result<std::vector<FileEntry>> list_entries(int root, const std::string& path, std::size_t max_entries)
+{
+    BERTH_TRY(const auto object, resolve_in(root, path, O_DIRECTORY));
+    UniqueFd fd(::openat(object.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd) return fail_errno("opening directory {}", printable(path));
+    const std::unique_ptr<DIR, decltype([](DIR* dir) { ::closedir(dir); })> dir(::fdopendir(fd.get()));
+    if (!dir) return fail_errno("reading directory {}", printable(path));
+    static_cast<void>(fd.release());
+
+    std::vector<FileEntry> entries;
+    while (errno = 0, true) {
+        const dirent* const entry = ::readdir(dir.get());
+        if (!entry) break;
+        const std::string name = entry->d_name;
+        if (name == "." || name == "..") continue;
+        if (entries.size() == max_entries)
+            return fail(Code::Invalid, "{} has more than {} entries", printable(path), max_entries);
+        struct stat st{};
+        if (::fstatat(::dirfd(dir.get()), name.c_str(), &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0) {
+            if (errno == ENOENT) continue; // gone since
+            return fail_errno("looking at {}/{}", printable(path), printable(name));
+        }
+        entries.push_back(describe(name, st));
+        if (S_ISLNK(st.st_mode)) entries.back().target = link_target(::dirfd(dir.get()), name.c_str());
+    }
+    if (errno != 0) return fail_errno("reading directory {}", printable(path));
+    std::ranges::sort(entries, {}, &FileEntry::name);
+    return entries;
+}
+
+Result<FileEntry> stat_entry(int root, const std::string& path, Follow follow)
+{
+    BERTH_TRY(const auto object, resolve_in(root, path, follow == Follow::No ? O_NOFOLLOW : 0));
+    struct stat st{};
+    if (::fstat(object.get(), &st) != 0) return fail_errno("looking at {}", printable(path));
+    FileEntry entry = describe(last_component(path), st);
+    if (S_ISLNK(st.st_mode)) entry.target = link_target(object.get(), "");
+    return entry;
+}
+
+Status make_one(int root, const std::string& path, unsigned mode)
+{
+    BERTH_TRY(const auto place, resolve_place(root, path));
+    if (::mkdirat(place.directory.get(), place.name.c_str(), mode & kPermissions) != 0)
+        return fail_errno("creating directory {}", printable(path));
+    return {};
+}
+
+Status make_all(int root, const std::string& path, unsigned mode)
+{
+    for (std::size_t at = 0; at != std::string::npos;) {
+        at = path.find('/', at + 1);
+        const std::string part = path.substr(0, at);
+        const std::string name = last_component(part);
+        if (name == "/" || name == "." || name == "..") continue;
+        // A file of that name shows up as ENOTDIR when the next part, or the whole, is opened.
+        if (auto made = make_one(root, part, mode); !made && made.error().code != Code::Conflict) return made;
+    }
+    BERTH_TRY(const auto there, resolve_in(root, path, O_DIRECTORY));
+    return {};
+}
+
+Status move_entry(int root, const std::string& from, const std::string& to, Replace replace)
+{
+    BERTH_TRY(const auto source, resolve_place(root, from));
+    BERTH_TRY(const auto target, resolve_place(root, to));
+    const unsigned flags = replace == Replace::No ? RENAME_NOREPLACE : 0;
+    if (::renameat2(source.directory.get(), source.name.c_str(), target.directory.get(), target.name.c_str(),
+                    flags) == 0)
+        return {};
+    if (errno == EXDEV)
+        return fail(Code::Unsupported, "{} and {} are on different file systems", printable(from),
+                    printable(to));
+    return fail_errno("moving {} to {}", printable(from), printable(to));
+}
+
+Status remove_entry(int root, const std::string& path, Depth depth)
+{
+    BERTH_TRY(const auto place, resolve_place(root, path));
+    const int directory = place.directory.get();
+    if (::unlinkat(directory, place.name.c_str(), 0) == 0) return {};
+    if (errno == EISDIR) {
+        if (::unlinkat(directory, place.name.c_str(), AT_REMOVEDIR) == 0) return {};
+        if ((errno == ENOTEMPTY || errno == EEXIST) && depth == Depth::Tree)
+            return remove_tree(directory, place.name);
+    }
+    return fail_errno("removing {}", printable(path));
+}
+
+} // namespace
+
+SandboxFiles::SandboxFiles(UniqueFd root, std::unique_ptr<FileWorker> worker) noexcept
+    : root_(std::move(root)), worker_(std::move(worker))
+{
+}
+SandboxFiles::SandboxFiles(SandboxFiles&&) noexcept = default;
+SandboxFiles& SandboxFiles::operator=(SandboxFiles&&) noexcept = default;
+SandboxFiles::~SandboxFiles() = default;
+
+Result<SandboxFiles> SandboxFiles::open(UniqueFd root, FileCredentials credentials)
+{
+    BERTH_TRY(auto worker, FileWorker::start(std::move(credentials)));
+    return SandboxFiles(std::move(root), std::move(worker));
+}
+
+Result<UniqueFd> SandboxFiles::open_file(const std::string& path) const
+{
+    return worker_->run([&]() -> Result<UniqueFd> {
+        BERTH_TRY(const auto object, resolve_in(root_.get(), path));
+        return open_regular(object.get(), O_RDONLY, path);
+    });
+}
+
+Result<std::string> SandboxFiles::read(const std::string& path, Bytes limit) const
+{
+    BERTH_TRY(const auto file, open_file(path));
+    return read_to_end(file.get(), limit, printable(path));
+}
+
+Status SandboxFiles::write(const std::string& path, std::string_view bytes, const WriteOptions& options) const
+{
+    return worker_->run([&]() -> Status {
+        return fill_file(root_.get(), path, options, [&](int file) -> Status {
+            if (auto put = write_all(file, bytes); !put)
+                return std::unexpected(std::move(put).error().while_doing("writing " + printable(path)));
+            return {};
+        });
+    });
+}
+
+Status SandboxFiles::write_from(const std::string& path, int source, Bytes limit,
+                                const WriteOptions& options) const
+{
+    return worker_->run([&]() -> Status {
+        return fill_file(root_.get(), path, options,
+                         [&](int file) { return copy_until_end(source, file, limit, path); });
+    });
+}
+
+Result<std::vector<FileEntry>> SandboxFiles::list(const std::string& path, std::size_t max_entries) const
+{
+    return worker_->run([&] { return list_entries(root_.get(), path, max_entries); });
+}
+
+Result<FileEntry> SandboxFiles::stat(const std::string& path, Follow follow) const
+{
+    return worker_->run([&] { return stat_entry(root_.get(), path, follow); });
+}
+
+Status SandboxFiles::make_dir(const std::string& path, unsigned mode, Parents parents) const
+{
+    return worker_->run([&] {
+        return parents == Parents::Make ? make_all(root_.get(), path, mode)
+                                        : make_one(root_.get(), path, mode);
+    });
+}
+
+Status SandboxFiles::move(const std::string& from, const std::string& to, Replace replace) const
+{
+    return worker_->run([&] { return move_entry(root_.get(), from, to, replace); });
+}
+
+Status SandboxFiles::remove(const std::string& path, Depth depth) const
+{
+    return worker_->run([&] { return remove_entry(root_.get(), path, depth); });
+}
+
+} // namespace berth::sys

@@ -19,11 +19,11 @@ enum class Tier {
 
 /// A kind of rule a backend may or may not be able to hold.
 enum class Feature {
-    PrivateRoot,      ///< nothing of the host's file system but what was mounted
-    ReadOnlyPaths,    ///< read rules on paths
-    WritablePaths,    ///< write rules on paths
-    DeniedPaths,      ///< deny rules on paths
-    Globs,            ///< rules on patterns, also for files made later
+    PrivateRoot,   ///< nothing of the host's file system but what was mounted
+    ReadOnlyPaths, ///< read rules on paths
+    WritablePaths, ///< write rules on paths
+    DeniedPaths,   ///< deny rules on paths
+    Globs,         ///< rules on patterns, also for files made later
     ProtectedNames,
     NetworkOff,
     NetworkAllow,

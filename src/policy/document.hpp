@@ -14,10 +14,15 @@ enum class Syntax { Json, Toml };
 /// contradiction (two accesses for one target, `allow` rules without network "allow", …) or a bad
 /// path is an error that names the place.
 ///
-///     { "extends": "workspace-write", "files": [{"read": ":root"}, {"write": "/data"}, {"deny": "**/.env"}],
+/// A document extends "sandbox" unless it names another preset: its file rules and protected names
+/// are added (a rule on the same target replaces the preset's), every other field replaces.
+///
+///     { "name": "ci", "extends": "workspace-write",
+///       "files": [{"read": ":root"}, {"write": "/data"}, {"deny": "**/.env"}],
 ///       "protect": [".git"], "network": "off" | {"allow": [{"host": "pypi.org", "ports": [443]}]},
-///       "limits": {"memory": "2GiB", "cpus": 1.5, "pids": 512, "disk": "1GiB", "open_files": 1024, "wall_time": "10m"},
-///       "privileges": "none" | "sudo", "nested_namespaces": false, "devices": ["/dev/kvm"] }
+///       "limits": {"memory": "2GiB", "cpus": 1.5, "pids": 512, "disk": "1GiB", "open_files": 1024,
+///       "wall_time": "10m"}, "privileges": "none" | "sudo", "nested_namespaces": false, "devices":
+///       ["/dev/kvm"] }
 [[nodiscard]] Result<Policy> parse(std::string_view text, Syntax syntax);
 
 /// A preset's name, or a path ending in .json or .toml (bounded size), as `--policy` takes it.

@@ -27,18 +27,20 @@ enum class Symbol {
     Home,           ///< ":home", the user's home directory
 };
 
-/// A symbol, or a place below it: ":workspace_roots/build".
+/// A symbol, or a place or pattern below it: ":workspace_roots/build", ":workspace_roots/**/.env".
 struct Symbolic {
     Symbol symbol = Symbol::Root;
     std::string below; ///< relative, normalised, without a leading slash; empty for the place itself
     bool operator==(const Symbolic&) const = default;
 };
-/// An absolute path, normalised: no ".", "..", double or trailing slash.
+/// An absolute path, normalised: no ".", "..", double or trailing slash. Taken literally: in a
+/// document "*", "?" and "[" make a pattern, so there such a path is written "[*]" and reads as one.
 struct Path {
     std::string text;
     bool operator==(const Path&) const = default;
 };
-/// An absolute or "**/"-led pattern: "*" and "?" within a component, "**" across, "[a-z]" sets.
+/// An absolute or "**/"-led pattern: "*" and "?" within a component (leading dots too), "**" as a
+/// whole component across, "[a-z]" and "[!a-z]" sets. It covers what it matches and all below that.
 struct Glob {
     std::string text;
     bool operator==(const Glob&) const = default;
@@ -61,8 +63,8 @@ enum class Network {
 
 /// What a network of kind `Allow` may reach.
 struct NetworkRule {
-    std::string host; ///< "pypi.org", "*.npmjs.org", an address or a CIDR block
-    std::vector<std::uint16_t> ports;
+    std::string host;                 ///< "pypi.org", "*.npmjs.org", an address or a CIDR block
+    std::vector<std::uint16_t> ports; ///< empty: every port
     std::vector<std::string> methods; ///< empty: every HTTP method
     bool operator==(const NetworkRule&) const = default;
 };
@@ -86,12 +88,13 @@ struct Policy {
     /// cannot be reached.
     std::vector<FileRule> files;
     /// Names that stay read-only wherever they stand below a writable rule: ".git", ".codex".
+    /// Compared byte by byte; where the file system folds case, the executor folds too.
     std::vector<std::string> protected_names;
     Network network = Network::Off;
     std::vector<NetworkRule> allow;
     Limits limits;
     Privileges privileges = Privileges::None;
-    bool nested_namespaces = false; ///< browsers and nested sandboxes need them
+    bool nested_namespaces = false;   ///< browsers and nested sandboxes need them
     std::vector<std::string> devices; ///< host devices beside the usual six
     bool operator==(const Policy&) const = default;
 };

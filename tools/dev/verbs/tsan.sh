@@ -1,0 +1,6 @@
+# shellcheck shell=bash
+#: tsan [CTEST ARGS...]  the whole test suite under the thread sanitizer
+#:
+#: The keeper and the child half of the launch are built without sanitizers:
+#: one has no libc, the other shares memory with a suspended parent.
+exec ./dev test --preset tsan "$@"

@@ -8,7 +8,7 @@ find_path(BERTH_FMT_INCLUDE fmt/format-inl.h REQUIRED)
 add_library(berth_flags INTERFACE)
 target_include_directories(berth_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(berth_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-designated-field-initializers -Wnon-virtual-dtor -Wold-style-cast
   -Woverloaded-virtual -Werror
   -fno-omit-frame-pointer -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 target_compile_definitions(berth_flags INTERFACE
@@ -37,6 +37,7 @@ function(berth_layer name)
   string(REPLACE "/" "::" alias ${name})
   add_library(berth::${alias} ALIAS berth_${flat})
   target_link_libraries(berth_${flat} PUBLIC berth_flags)
+  set_property(GLOBAL APPEND PROPERTY BERTH_LAYERS berth_${flat})
   foreach(dep ${ARGN})
     target_link_libraries(berth_${flat} PUBLIC ${dep})
   endforeach()

@@ -1,7 +1,7 @@
 // What is copied here is shown to every sandbox, and the maker may be root: a file is taken only when
-// its name is on the list and every user of the machine could read it anyway. Settings that
-// commonly hold a password or a token (gitconfig, npmrc, pip.conf, environment, apt, wgetrc) are not on the
-// list.
+// its name is on the list and every user of the machine could read it anyway. Settings that commonly
+// hold a password or a token are not on the list: gitconfig, npmrc, pip.conf, wgetrc, environment,
+// profile.d, apt.
 
 #include "image/etc_copy.hpp"
 
@@ -64,7 +64,6 @@ constexpr std::array kAllowed = std::to_array<const char*>({
     "pki/ca-trust",
     "pki/tls/certs",
     "profile",
-    "profile.d",
     "protocols",
     "python2*",
     "python3*",

@@ -46,7 +46,6 @@ constexpr std::array kWatched = {
     "etc/alternatives",
     "etc/ssl/certs",
     "etc/localtime",
-    "etc/profile.d",
     // The links of a merged /usr.
     "bin",
     "lib",

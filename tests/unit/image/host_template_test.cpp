@@ -15,6 +15,7 @@ namespace berth::image {
 namespace {
 
 using sys::TempDir;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -25,9 +26,10 @@ using testing::UnorderedElementsAre;
 struct FakeHost {
     FakeHost()
     {
-        for (const char* path : {"host", "host/usr", "host/usr/bin", "host/usr/lib", "host/usr/share",
-                                 "host/usr/share/app", "host/etc", "host/etc/ssl", "host/etc/ssl/certs",
-                                 "host/etc/ssl/private", "host/etc/profile.d", "host/etc/alternatives"})
+        for (const char* path :
+             {"host", "host/usr", "host/usr/bin", "host/usr/lib", "host/usr/share", "host/usr/share/app",
+              "host/etc", "host/etc/ssl", "host/etc/ssl/certs", "host/etc/ssl/private", "host/etc/vim",
+              "host/etc/profile.d", "host/etc/alternatives"})
             dir.make_dir(path);
         for (const char* path : {"host/usr/bin/sh", "host/usr/bin/bash"}) dir.write(path, "#!", 0755);
         dir.link("usr/bin", "host/bin");
@@ -38,8 +40,8 @@ struct FakeHost {
         dir.write("host/etc/gitconfig", "token");
         dir.write("host/etc/ssl/certs/ca.crt", "certificate");
         dir.write("host/etc/ssl/private/key", "secret", 0600);
-        dir.write("host/etc/profile.d/open.sh", "open");
-        dir.write("host/etc/profile.d/closed.sh", "secret", 0640);
+        dir.write("host/etc/vim/open", "open");
+        dir.write("host/etc/vim/closed", "secret", 0640);
         dir.link("/etc/shadow", "host/etc/alternatives/trap");
     }
     [[nodiscard]] Result<HostTemplate> ensure(const Progress& progress = {}) const
@@ -106,11 +108,11 @@ TEST(HostTemplate, ShowsOfEtcOnlyWhatIsListedAndEverybodyMayRead)
     const std::string etc = made->skeleton + "/etc";
     EXPECT_EQ(read_file(etc + "/profile"), "profile");
     EXPECT_EQ(read_file(etc + "/ssl/certs/ca.crt"), "certificate");
-    EXPECT_THAT(names_in(etc + "/profile.d"), ElementsAre("open.sh"));
+    EXPECT_THAT(names_in(etc + "/vim"), ElementsAre("open"));
     EXPECT_THAT(names_in(etc + "/ssl"), ElementsAre("certs"));
     EXPECT_EQ(link_of(etc + "/alternatives/trap"), "/etc/shadow") << "a link is copied, not what it names";
-    EXPECT_THAT(names_in(etc), Not(testing::Contains("shadow")));
-    EXPECT_THAT(names_in(etc), Not(testing::Contains("gitconfig")));
+    for (const char* name : {"shadow", "gitconfig", "profile.d"})
+        EXPECT_THAT(names_in(etc), Not(Contains(name)));
     EXPECT_THAT(*read_file(etc + "/passwd"), Not(HasSubstr("alice")));
 }
 

@@ -307,8 +307,6 @@ std::vector<Hostile> hostile_archives()
     const UnpackOptions small{.max_bytes = 1_MiB, .max_entries = 100};
     return {
         {"file through a link up", RawTar().symlink("l", "..").file("l/x", "evil").done(), Code::Invalid},
-        {"file through an absolute link", RawTar().symlink("l", "/tmp").file("l/berth-x", "").done(),
-         Code::Invalid},
         {"file through a link inside", RawTar().directory("d").symlink("l", "d").file("l/x", "").done(),
          Code::Invalid},
         {"directory through a link", RawTar().symlink("l", "..").directory("l/x").done(), Code::Invalid},
@@ -380,8 +378,16 @@ TEST(UnpackTar, RefusesHostileArchivesAndTouchesNothingOutside)
         EXPECT_FALSE(report);
         if (!report) EXPECT_EQ(report.error().code, hostile.code) << report.error().line();
         EXPECT_TRUE(box.neighbours_untouched());
-        EXPECT_NE(::access("/tmp/berth-x", F_OK), 0);
     }
+}
+
+TEST(UnpackTar, RefusesAFileThroughAnAbsoluteLink)
+{
+    Box box;
+    const auto report = box.unpack(RawTar().symlink("l", box.dir.path()).file("l/canary", "evil").done());
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, Code::Invalid);
+    EXPECT_TRUE(box.neighbours_untouched());
 }
 
 TEST(UnpackTar, NamesTheEntryItRefuses)

@@ -14,24 +14,6 @@ namespace berth::policy {
 
 namespace {
 
-/// The character at `at`, which moves past it. A byte that is not UTF-8 is a character of its own,
-/// beyond Unicode, so a file name of any bytes has a meaning and "?" never splits a character.
-char32_t next_character(std::string_view text, std::size_t& at)
-{
-    const auto lead = static_cast<unsigned char>(text[at]);
-    const std::size_t more = lead >= 0xf0 && lead < 0xf5 ? 3 : lead >= 0xe0 ? 2 : lead >= 0xc2 ? 1 : 0;
-    const char32_t alone = lead < 0x80 ? lead : 0x110000u + lead;
-    if (lead < 0xc2 || lead >= 0xf5 || text.size() - at <= more) return ++at, alone;
-    char32_t value = lead & (0x3fu >> more);
-    for (std::size_t i = 1; i <= more; ++i) {
-        const auto byte = static_cast<unsigned char>(text[at + i]);
-        if ((byte & 0xc0) != 0x80) return ++at, alone;
-        value = (value << 6) | (byte & 0x3fu);
-    }
-    at += more + 1;
-    return value;
-}
-
 /// Calls `range(low, high)` for each item of the set that opens at `at`; answers the position after
 /// its "]", or nothing when it is not closed. `negated` says whether it began with "!" or "^".
 template <class Range>
@@ -130,6 +112,22 @@ bool match(std::string_view pattern, std::string_view path, Extent extent)
 }
 
 } // namespace
+
+char32_t next_character(std::string_view text, std::size_t& at)
+{
+    const auto lead = static_cast<unsigned char>(text[at]);
+    const std::size_t more = lead >= 0xf0 && lead < 0xf5 ? 3 : lead >= 0xe0 ? 2 : lead >= 0xc2 ? 1 : 0;
+    const char32_t alone = lead < 0x80 ? lead : 0x110000u + lead;
+    if (lead < 0xc2 || lead >= 0xf5 || text.size() - at <= more) return ++at, alone;
+    char32_t value = lead & (0x3fu >> more);
+    for (std::size_t i = 1; i <= more; ++i) {
+        const auto byte = static_cast<unsigned char>(text[at + i]);
+        if ((byte & 0xc0) != 0x80) return ++at, alone;
+        value = (value << 6) | (byte & 0x3fu);
+    }
+    at += more + 1;
+    return value;
+}
 
 Status check_glob_component(std::string_view part)
 {

@@ -215,6 +215,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"network = \"off\"\nnetwork = \"host\"", "not TOML at line 2"},
                     Bad{"[limits]\npids = 1\n[limits]\ndisk = \"1G\"", "not TOML at line 3"},
                     Bad{"[limits]\npids = 1\npids = 2", "not TOML at line 3"},
+                    Bad{"\xc9\x84la", "not TOML at line 1: only strings and comments go beyond ASCII"},
+                    Bad{"x = 1'\xc9\x84'", "not TOML at line 1: a quote in the middle of a word"},
+                    Bad{"files = [ }", "not TOML"}, Bad{"files = [\n },\n", "not TOML"},
                     Bad{"netwrok = \"off\"", "/netwrok: unknown field"},
                     Bad{"name = 1979-05-27", "not TOML at line 1: dates and times"},
                     Bad{"[limits]\nwall_time = 07:32:00", "not TOML at line 2: dates and times"},
@@ -367,6 +370,20 @@ TEST(Document, ADottedKeyCannotOverflowTheStack)
         ASSERT_FALSE(policy) << text.substr(0, 40);
         EXPECT_THAT(policy.error().message, HasSubstr("a key of too many parts")) << text.substr(0, 40);
     }
+}
+
+TEST(Document, TomlStringsMeanTheSameInEitherQuotes)
+{
+    EXPECT_EQ(must_parse(R"(name = 'a "b" \ é 日本 😀 # =' # ü)", Syntax::Toml).name,
+              R"(a "b" \ é 日本 😀 # =)");
+    EXPECT_EQ(must_parse(R"(name = "a \"b\" \\ é \u65e5本 '#'")", Syntax::Toml).name,
+              R"(a "b" \ é 日本 '#')");
+    EXPECT_EQ(must_parse("limits.'pids' = 7\r\n\"name\"='x'\r\n", Syntax::Toml).limits.pids, 7u);
+    EXPECT_FALSE(parse("name = \"\\é\"", Syntax::Toml)) << "an escape of nothing";
+    EXPECT_FALSE(parse("name = \"a\\\"", Syntax::Toml)) << "the quote is escaped";
+    EXPECT_FALSE(parse("name = \"\"'b'", Syntax::Toml));
+    EXPECT_FALSE(parse("name = '\xff'", Syntax::Toml)) << "not UTF-8";
+    EXPECT_FALSE(parse("name = '\xe0\x80\xaf'", Syntax::Toml)) << "not UTF-8";
 }
 
 TEST(Load, TakesPresetsAndFiles)

@@ -80,6 +80,7 @@ void expect_restored_after(int signo, bool from_background)
     if (pid == 0) {
         ::setsid();
         ::ioctl(pty->slave.get(), TIOCSCTTY, 0);
+        ::signal(signo, SIG_DFL); // a sanitizer has a handler for faults
         const auto raw = RawTerminal::enter(pty->slave.get());
         if (from_background) {
             const pid_t helper = ::fork(); // takes the foreground away from us

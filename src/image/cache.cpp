@@ -103,7 +103,7 @@ Status Cache::make(const CacheLock& lock, const std::string& name, const Fill& f
     BERTH_CHECK(sys::remove_tree(dir_.get(), temporary));
     if (::mkdirat(dir_.get(), temporary.c_str(), 0700) != 0)
         return fail_errno("creating {}/{}", path_, temporary);
-    ScopeExit undo([&] { (void)sys::remove_tree(dir_.get(), temporary); });
+    ScopeExit undo([&] { static_cast<void>(sys::remove_tree(dir_.get(), temporary)); });
     hooks::kill_point("template:begun");
 
     BERTH_TRY(const UniqueFd dir, open_readable(dir_.get(), temporary));

@@ -35,7 +35,7 @@ Result<std::string> directory_template(const std::string& path, const std::vecto
         return fail(Code::Invalid, "template directory '{}' is not an absolute path", printable(path));
     if (path.find('\0') != std::string::npos)
         return fail(Code::Invalid, "template directory '{}' has a NUL in its name", printable(path));
-    const std::string real = real_path(path);
+    std::string real = real_path(path);
     if (real.empty()) return fail_errno("template directory {}", printable(path));
     if (real == "/")
         return fail(Code::Invalid, "'/' cannot be a template: root inside would read whatever root may read "

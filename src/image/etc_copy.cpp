@@ -162,7 +162,7 @@ private:
         if (::fchmod(made.get(), 0755) != 0) return fail_errno("setting the mode of {}", shown);
         BERTH_TRY(const auto names, names_in(source, shown));
         for (const auto& inner : names)
-            BERTH_CHECK(entry(source, made.get(), inner, shown + "/" + inner, depth + 1));
+            BERTH_CHECK(entry(source, made.get(), inner, fmt::format("{}/{}", shown, inner), depth + 1));
         return {};
     }
 

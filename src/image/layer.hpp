@@ -17,11 +17,11 @@ public:
     explicit Layer(int dir) : dir_(dir) {}
     [[nodiscard]] int dir() const noexcept { return dir_; }
 
-    [[nodiscard]] Status directory(const std::string& path, mode_t mode) const;
+    [[nodiscard]] Status directory(const std::string& path, mode_t wanted) const;
     /// Replaces what has that name already.
-    [[nodiscard]] Status file(const std::string& path, std::string_view text, mode_t mode) const;
+    [[nodiscard]] Status file(const std::string& path, std::string_view text, mode_t wanted) const;
     [[nodiscard]] Status link(const std::string& path, const std::string& target) const;
-    [[nodiscard]] Status mode(const std::string& path, mode_t mode) const;
+    [[nodiscard]] Status mode(const std::string& path, mode_t wanted) const;
     [[nodiscard]] Status owner(const std::string& path, uid_t uid, gid_t gid) const;
 
 private:

@@ -94,7 +94,7 @@ struct TarReader::Impl {
         return static_cast<la_ssize_t>(size);
     }
 
-    la_ssize_t stop(archive* reader, Code code, std::string why)
+    la_ssize_t stop(archive* reader, Code code, const std::string& why)
     {
         refused = Error{.code = code, .message = "tar archive: " + why};
         ::archive_set_error(reader, EIO, "stopped");

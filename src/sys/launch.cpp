@@ -1,0 +1,125 @@
+#include "sys/launch.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "base/scope_exit.hpp"
+#include "sys/raw_syscall.hpp"
+
+namespace berth::sys {
+
+namespace {
+
+constexpr std::uint64_t kCloneClearSighand = 0x100000000ull;
+constexpr std::uint64_t kCloneIntoCgroup = 0x200000000ull;
+constexpr std::size_t kStackSize = 64u << 10;
+constexpr std::size_t kGuard = 4096;
+constexpr int kFirstSlotNumber = 10;
+
+/// Three stacks with a guard page below each, mapped once for the process: a launch may clone twice
+/// more, and every child of the chain shares the memory with those that wait for it.
+char* stacks()
+{
+    static char* const area = [] {
+        const std::size_t size = 3 * (kStackSize + kGuard);
+        void* mapped =
+            ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        if (mapped == MAP_FAILED) return static_cast<char*>(nullptr);
+        auto* base = static_cast<char*>(mapped);
+        for (std::size_t i = 0; i < 3; ++i) ::mprotect(base + i * (kStackSize + kGuard), kGuard, PROT_NONE);
+        return base;
+    }();
+    return area;
+}
+
+struct Start {
+    StepImage* image;
+};
+
+int first_child(void* argument) { return run_block(*static_cast<Start*>(argument)->image, 0, 0); }
+
+void reap(pid_t pid)
+{
+    int status = 0;
+    while (::waitpid(pid, &status, __WALL) < 0 && errno == EINTR) {
+    }
+}
+
+} // namespace
+
+Result<Launched> launch(StepList& list, const LaunchOptions& options)
+{
+    char* const area = stacks();
+    if (area == nullptr) return fail_errno("mapping stacks for a launch");
+
+    // Keep the numbers the program will get (0 to 9) free of descriptors the steps still need.
+    std::vector<int> slots = list.slots();
+    std::vector<UniqueFd> moved;
+    for (int& fd : slots) {
+        if (fd < 0 || fd >= kFirstSlotNumber) continue;
+        moved.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstSlotNumber));
+        if (!moved.back()) return fail_errno("moving descriptor {} out of the way", fd);
+        fd = moved.back().get();
+    }
+
+    std::vector<std::vector<char*>> words;
+    std::vector<char* const*> vectors;
+    words.reserve(list.vectors().size());
+    // execve does not write to its strings; its signature is older than const.
+    auto* const arena = const_cast<char*>(list.arena().data());
+    for (const auto& offsets : list.vectors()) {
+        auto& out = words.emplace_back();
+        for (const auto offset : offsets) out.push_back(arena + offset);
+        out.push_back(nullptr);
+        vectors.push_back(out.data());
+    }
+
+    const auto blocks = list.blocks();
+    StepImage image;
+    image.steps = list.steps().data();
+    image.blocks = blocks.data();
+    image.arena = list.arena().data();
+    image.slots = slots.data();
+    image.vectors = vectors.data();
+    image.stack_size = kStackSize;
+    for (std::size_t i = 0; i < 3; ++i) image.stack_top[i] = area + (i + 1) * (kStackSize + kGuard);
+
+    int pidfd = -1;
+    Start start{.image = &image};
+    CloneArgs args{};
+    args.flags = options.namespaces | CLONE_VM | CLONE_VFORK | CLONE_PIDFD | kCloneClearSighand;
+    args.pidfd = static_cast<std::uint64_t>(arg(&pidfd));
+    args.exit_signal = SIGCHLD;
+    args.stack = static_cast<std::uint64_t>(arg(image.stack_top[0] - kStackSize));
+    args.stack_size = kStackSize;
+    if (options.cgroup >= 0) {
+        args.flags |= kCloneIntoCgroup;
+        args.cgroup = static_cast<std::uint64_t>(options.cgroup);
+    }
+
+    // The kernel makes a memory map undumpable when a sharer changes its user id; remember ours.
+    const int dumpable = ::prctl(PR_GET_DUMPABLE);
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    const long pid = berth_clone3(&args, sizeof args, first_child, &start);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (dumpable == 1) ::prctl(PR_SET_DUMPABLE, 1);
+
+    if (pid < 0) return fail_with(static_cast<int>(pid), "clone3 with namespaces {:#x}", options.namespaces);
+    Launched launched{.pid = static_cast<pid_t>(pid), .pidfd = UniqueFd(pidfd)};
+    if (image.error != 0) {
+        reap(launched.pid);
+        const auto label = list.label_of(static_cast<std::size_t>(image.failed_step));
+        return fail_with(image.error, "{}", label);
+    }
+    return launched;
+}
+
+} // namespace berth::sys

@@ -1,0 +1,241 @@
+// The system-call filter: protects the kernel's larger attack surfaces (mounting, namespaces,
+// modules, bpf, keyrings, io_uring, handles) from code inside. It relies on nothing but the kernel;
+// it is the second wall where ownership of the namespaces is the first (root mode), and the only
+// one against mount where the sandbox owns its namespaces (ordinary user).
+
+#include "sys/seccomp.hpp"
+
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace berth::sys {
+
+namespace {
+
+using Code = std::vector<sock_filter>;
+using Rule = std::pair<std::uint32_t, Code>;
+
+// Younger than the kernel headers of Debian 12.
+constexpr std::uint32_t kFchmodat2 = 452;
+constexpr std::uint32_t kSetxattrat = 463;
+constexpr std::uint32_t kOpenTreeAttr = 467;
+constexpr std::uint32_t kLsmSetSelfAttr = 460;
+
+constexpr std::uint32_t kNamespaceFlags = 0x7e020000; // CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET
+constexpr std::uint32_t kNewTime = 0x80;              // CLONE_NEWTIME, only in unshare
+constexpr std::uint32_t kSetIdBits = 06000;
+
+sock_filter statement(int code, std::uint32_t k)
+{
+    return {.code = static_cast<std::uint16_t>(code), .jt = 0, .jf = 0, .k = k};
+}
+sock_filter jump(int code, std::uint32_t k, std::size_t yes, std::size_t no)
+{
+    return {.code = static_cast<std::uint16_t>(BPF_JMP | code | BPF_K),
+            .jt = static_cast<std::uint8_t>(yes),
+            .jf = static_cast<std::uint8_t>(no),
+            .k = k};
+}
+sock_filter answer(std::uint32_t what) { return statement(BPF_RET | BPF_K, what); }
+sock_filter refuse(int err) { return answer(SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(err)); }
+sock_filter allow() { return answer(SECCOMP_RET_ALLOW); }
+
+/// Loads the low 32 bits of an argument: the kernel looks at no more of flags, modes and commands.
+sock_filter argument(unsigned i)
+{
+    return statement(BPF_LD | BPF_W | BPF_ABS,
+                     static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * i));
+}
+
+Code when_bits(unsigned arg, std::uint32_t bits, int err)
+{
+    return {argument(arg), jump(BPF_JSET, bits, 0, 1), refuse(err), allow()};
+}
+
+/// The mode of open counts only when it creates; otherwise the register holds garbage.
+Code open_with_set_id(unsigned flags)
+{
+    constexpr std::uint32_t creates = O_CREAT | 020000000 /* __O_TMPFILE */;
+    return {argument(flags),     jump(BPF_JSET, creates, 0, 3),
+            argument(flags + 1), jump(BPF_JSET, kSetIdBits, 0, 1),
+            refuse(EPERM),       allow()};
+}
+
+/// One of the values, else refused.
+Code only_values(unsigned arg, const std::vector<std::uint32_t>& values, int err)
+{
+    Code code{argument(arg)};
+    for (std::size_t i = 0; i < values.size(); ++i)
+        code.push_back(jump(BPF_JEQ, values[i], values.size() - i, 0));
+    code.push_back(refuse(err));
+    code.push_back(allow());
+    return code;
+}
+
+Code not_values(unsigned arg, const std::vector<std::uint32_t>& values, int err)
+{
+    Code code{argument(arg)};
+    for (std::size_t i = 0; i < values.size(); ++i)
+        code.push_back(jump(BPF_JEQ, values[i], values.size() - i, 0));
+    code.push_back(allow());
+    code.push_back(refuse(err));
+    return code;
+}
+
+/// UNIX, INET, INET6, and of NETLINK only routing, which programs ask for their own interfaces.
+Code socket_families(bool inet)
+{
+    Code code{argument(0), jump(BPF_JEQ, AF_NETLINK, 0, 2), argument(2), jump(BPF_JEQ, NETLINK_ROUTE, 4, 3)};
+    code.push_back(jump(BPF_JEQ, AF_UNIX, 3, 0));
+    code.push_back(inet ? jump(BPF_JEQ, AF_INET, 2, 0) : jump(BPF_JEQ, AF_UNIX, 2, 0));
+    code.push_back(inet ? jump(BPF_JEQ, AF_INET6, 1, 0) : jump(BPF_JEQ, AF_UNIX, 1, 0));
+    code.push_back(refuse(EAFNOSUPPORT));
+    code.push_back(allow());
+    return code;
+}
+
+constexpr std::uint32_t kAlways[] = {
+    // the kernel itself
+    SYS_kexec_load,
+    SYS_kexec_file_load,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_create_module,
+    SYS_query_module,
+    SYS_get_kernel_syms,
+    SYS_reboot,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_acct,
+    SYS_quotactl,
+    SYS_quotactl_fd,
+    SYS_syslog,
+    SYS_vhangup,
+    SYS_iopl,
+    SYS_ioperm,
+    SYS_nfsservctl,
+    SYS_lookup_dcookie,
+    SYS__sysctl,
+    SYS_uselib,
+    SYS_ustat,
+    kLsmSetSelfAttr,
+    // time
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_adjtimex,
+    SYS_clock_adjtime,
+    // large or leaky subsystems
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_keyctl,
+    SYS_io_uring_setup,
+    SYS_io_uring_enter,
+    SYS_io_uring_register,
+    SYS_fanotify_init,
+    // files by handle, other processes' memory
+    SYS_open_by_handle_at,
+    SYS_name_to_handle_at,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_kcmp,
+    SYS_move_pages,
+    SYS_migrate_pages,
+    SYS_mbind,
+    SYS_set_mempolicy,
+    SYS_set_mempolicy_home_node,
+};
+
+constexpr std::uint32_t kMounting[] = {
+    SYS_mount,      SYS_umount2,   SYS_pivot_root,    SYS_fsopen,    SYS_fsconfig, SYS_fsmount, SYS_fspick,
+    SYS_move_mount, SYS_open_tree, SYS_mount_setattr, kOpenTreeAttr, SYS_setns,    SYS_chroot,
+};
+
+std::vector<Rule> rules(const FilterOptions& options)
+{
+    std::vector<Rule> out;
+    const auto add = [&](std::uint32_t number, Code code) { out.emplace_back(number, std::move(code)); };
+    for (const auto number : kAlways) add(number, {refuse(EPERM)});
+    if (!options.allow_namespaces) {
+        for (const auto number : kMounting) add(number, {refuse(EPERM)});
+        add(SYS_clone, when_bits(0, kNamespaceFlags, EPERM));
+        add(SYS_unshare, when_bits(0, kNamespaceFlags | kNewTime, EPERM));
+        // Its flags stand in memory, where a filter cannot look: libc falls back to clone.
+        if (!options.allow_clone3) add(SYS_clone3, {refuse(ENOSYS)});
+    }
+    add(SYS_socket, socket_families(!options.refuse_inet));
+    add(SYS_ioctl, not_values(1, {0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */}, EPERM));
+    // PER_LINUX, PER_LINUX32, without address randomisation (debuggers), and "only tell".
+    add(SYS_personality, only_values(0, {0, 8, 0x0040000, 0x0040008, 0xffffffff}, EPERM));
+    if (options.refuse_set_id) {
+        add(SYS_chmod, when_bits(1, kSetIdBits, EPERM));
+        add(SYS_fchmod, when_bits(1, kSetIdBits, EPERM));
+        add(SYS_fchmodat, when_bits(2, kSetIdBits, EPERM));
+        add(kFchmodat2, when_bits(2, kSetIdBits, EPERM));
+        add(SYS_creat, when_bits(1, kSetIdBits, EPERM));
+        add(SYS_mknod, when_bits(1, kSetIdBits, EPERM));
+        add(SYS_mknodat, when_bits(2, kSetIdBits, EPERM));
+        add(SYS_mkdir, when_bits(1, kSetIdBits, EPERM));
+        add(SYS_mkdirat, when_bits(2, kSetIdBits, EPERM));
+        add(SYS_open, open_with_set_id(1));
+        add(SYS_openat, open_with_set_id(2));
+        add(SYS_openat2, {refuse(ENOSYS)}); // its mode stands in memory
+        add(kSetxattrat, {refuse(ENOSYS)});
+    }
+    std::ranges::sort(out, {}, &Rule::first);
+    return out;
+}
+
+void tree(Code& code, const std::vector<Rule>& all, std::size_t low, std::size_t high)
+{
+    if (high - low <= 3) {
+        for (std::size_t i = low; i < high; ++i) {
+            code.push_back(jump(BPF_JEQ, all[i].first, 0, all[i].second.size()));
+            code.insert(code.end(), all[i].second.begin(), all[i].second.end());
+        }
+        code.push_back(allow());
+        return;
+    }
+    const std::size_t middle = (low + high) / 2;
+    Code left;
+    tree(left, all, low, middle);
+    // A conditional jump reaches 255 instructions; an unconditional one reaches everything.
+    code.push_back(jump(BPF_JGE, all[middle].first, 0, 1));
+    code.push_back(statement(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(left.size())));
+    code.insert(code.end(), left.begin(), left.end());
+    tree(code, all, middle, high);
+}
+
+} // namespace
+
+std::string seccomp_filter(const FilterOptions& options)
+{
+    Code code{
+        statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+        jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
+        answer(SECCOMP_RET_KILL_PROCESS),
+        statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        jump(BPF_JGE, 0x40000000, 0, 1), // the x32 range reaches the same calls under other numbers
+        refuse(ENOSYS),
+    };
+    const auto all = rules(options);
+    tree(code, all, 0, all.size());
+    return {reinterpret_cast<const char*>(code.data()), code.size() * sizeof(sock_filter)};
+}
+
+} // namespace berth::sys

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+namespace berth::sys {
+
+/// Which filter: what a sandbox may not ask of the kernel. See docs/explain/threat-model.md.
+struct FilterOptions {
+    bool refuse_set_id = false;    ///< no set-id bit can be made: there is a writable host directory
+    bool allow_clone3 = false;     ///< the keeper needs it to place execs in v2 groups
+    bool allow_namespaces = false; ///< nested sandboxes and browsers, asked for in the policy
+    bool refuse_inet = false;      ///< no internet sockets: "off" where no network namespace can be had
+};
+
+/// The filter as the bytes of a BPF program: architecture check, then a balanced tree over the
+/// sorted numbers. The kernel runs the program once for every number when it is loaded, so a chain
+/// of compares would cost a millisecond where the tree costs a tenth.
+[[nodiscard]] std::string seccomp_filter(const FilterOptions& options);
+
+} // namespace berth::sys

@@ -1,0 +1,183 @@
+#include "core/sandbox_spec.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <set>
+
+#include "base/strings.hpp"
+#include "policy/bind.hpp"
+
+namespace berth {
+
+namespace {
+
+constexpr std::size_t kMaxVariable = 32 * 4096; // MAX_ARG_STRLEN
+constexpr std::size_t kMaxEnvironment = 1u << 20;
+
+/// Cuts a known mode off the end: "a:b:rw" -> rw.
+std::optional<Mount::Mode> take_mode(std::string_view& text)
+{
+    constexpr std::pair<std::string_view, Mount::Mode> modes[] = {
+        {":ro", Mount::Mode::ReadOnly}, {":rw", Mount::Mode::ReadWrite}, {":copy", Mount::Mode::Copy}};
+    for (const auto& [suffix, mode] : modes)
+        if (text.ends_with(suffix)) {
+            text.remove_suffix(suffix.size());
+            return mode;
+        }
+    return std::nullopt;
+}
+
+Result<std::string> absolute(std::string_view path, std::string_view cwd)
+{
+    if (path.empty()) return fail(Code::Invalid, "empty path");
+    if (path.front() == '/') return policy::normalise(path);
+    return policy::normalise(fmt::format("{}/{}", cwd, path));
+}
+
+/// Targets berth itself fills: a mount there would undo a wall or be undone by one.
+bool reserved_target(std::string_view target)
+{
+    for (const std::string_view top : {"/proc", "/sys", "/dev"})
+        if (target == top || (target.starts_with(top) && target[top.size()] == '/')) return true;
+    return false;
+}
+
+} // namespace
+
+std::string to_string(const Template& root)
+{
+    switch (root.kind) {
+    case Template::Kind::Host: return "host";
+    case Template::Kind::Live: return "live";
+    case Template::Kind::Directory: return "dir:" + root.path;
+    case Template::Kind::Tar: return "tar:" + root.path;
+    }
+    return "host";
+}
+
+Result<Template> parse_template(std::string_view text)
+{
+    if (text == "host") return Template{};
+    if (text == "live") return Template{.kind = Template::Kind::Live, .path = {}};
+    const bool dir = text.starts_with("dir:");
+    const bool tar = text.starts_with("tar:");
+    const std::string path(dir || tar ? text.substr(4) : text);
+    if (path.empty() || path.find('\0') != std::string::npos)
+        return fail(Code::Invalid, "bad template '{}': host, live, a directory or a tar file",
+                    printable(text, 80));
+    char* real = ::realpath(path.c_str(), nullptr);
+    if (real == nullptr) {
+        if (errno == ENOENT && !dir && !tar && path.find('/') == std::string::npos)
+            return fail(Code::NotFound, "no template '{}': host, live, a directory or a tar file",
+                        printable(path, 80));
+        return fail_errno("template {}", printable(path));
+    }
+    std::string resolved(real);
+    ::free(real); // NOLINT(cppcoreguidelines-no-malloc): realpath allocated it
+    struct stat st{};
+    if (::stat(resolved.c_str(), &st) != 0) return fail_errno("template {}", resolved);
+    if (S_ISDIR(st.st_mode) && !tar) return Template{.kind = Template::Kind::Directory, .path = resolved};
+    if (S_ISREG(st.st_mode) && !dir) return Template{.kind = Template::Kind::Tar, .path = resolved};
+    return fail(Code::Invalid, "template {} is neither a directory nor a tar file", printable(text));
+}
+
+std::string_view to_string(Mount::Mode mode) noexcept
+{
+    switch (mode) {
+    case Mount::Mode::ReadOnly: return "ro";
+    case Mount::Mode::ReadWrite: return "rw";
+    case Mount::Mode::Copy: return "copy";
+    }
+    return "ro";
+}
+
+Result<Mount> parse_mount(std::string_view text, std::string_view cwd)
+{
+    std::string_view rest = text;
+    const auto mode = take_mode(rest);
+    const auto colon = rest.find(':');
+    if (colon == std::string_view::npos || colon == 0 || colon + 1 == rest.size())
+        return fail(Code::Invalid, "bad mount '{}': write it like /data:/data:ro", printable(text, 120));
+    const std::string_view target = rest.substr(colon + 1);
+    if (target.front() != '/' || target.find(':') != std::string_view::npos)
+        return fail(Code::Invalid, "bad mount '{}': the target must be an absolute path",
+                    printable(text, 120));
+    Mount mount;
+    BERTH_TRY(mount.source, absolute(rest.substr(0, colon), cwd));
+    BERTH_TRY(mount.target, policy::normalise(target));
+    mount.mode = mode.value_or(Mount::Mode::ReadOnly);
+    return mount;
+}
+
+Result<Mount> parse_workspace(std::string_view text, std::string_view cwd)
+{
+    std::string_view rest = text;
+    const auto mode = take_mode(rest);
+    Mount mount;
+    BERTH_TRY(mount.source, absolute(rest, cwd));
+    mount.target = mount.source;
+    mount.mode = mode.value_or(Mount::Mode::ReadWrite);
+    mount.workspace = true;
+    return mount;
+}
+
+Status validate_env(const std::map<std::string, std::string>& env)
+{
+    std::size_t total = 0;
+    for (const auto& [name, value] : env) {
+        if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
+            return fail(Code::Invalid, "bad environment variable name '{}'", printable(name, 60));
+        if (value.find('\0') != std::string::npos)
+            return fail(Code::Invalid, "environment variable {} holds a NUL byte", printable(name, 60));
+        const std::size_t size = name.size() + value.size() + 2;
+        if (size > kMaxVariable)
+            return fail(Code::Invalid,
+                        "environment variable {} is {} bytes long; the kernel takes {} at most",
+                        printable(name, 60), size, kMaxVariable);
+        total += size + sizeof(char*);
+    }
+    if (total > kMaxEnvironment)
+        return fail(Code::Invalid, "the environment is {} bytes long; {} at most", total, kMaxEnvironment);
+    return {};
+}
+
+Status validate(const SandboxSpec& spec)
+{
+    std::set<std::string> targets;
+    for (const auto& mount : spec.mounts) {
+        if (mount.target == "/")
+            return fail(Code::Invalid, "cannot mount {} over /", printable(mount.source));
+        if (reserved_target(mount.target))
+            return fail(Code::Invalid, "cannot mount over {}: berth makes /proc, /sys and /dev itself",
+                        mount.target);
+        if (!targets.insert(mount.target).second)
+            return fail(Code::Invalid, "two mounts on {}", printable(mount.target));
+        struct stat st{};
+        if (::lstat(mount.source.c_str(), &st) != 0)
+            return fail_errno("mount source {}", printable(mount.source));
+        if (S_ISLNK(st.st_mode))
+            return fail(Code::Invalid, "mount source {} is a symbolic link: name what it points to",
+                        printable(mount.source));
+        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+            return fail(Code::Invalid, "mount source {} is neither a directory nor a file",
+                        printable(mount.source));
+        if (mount.source == "/")
+            return fail(Code::Invalid,
+                        "cannot mount the host's / into a sandbox: name the directories it needs");
+    }
+    BERTH_CHECK(validate_env(spec.env));
+    if (spec.hostname.empty() || spec.hostname.size() > 63 ||
+        spec.hostname.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") !=
+            std::string::npos)
+        return fail(Code::Invalid, "bad host name '{}'", printable(spec.hostname, 80));
+    if (!spec.workdir.empty()) {
+        BERTH_TRY(const auto normal, policy::normalise(spec.workdir));
+        if (normal != spec.workdir)
+            return fail(Code::Invalid, "working directory '{}' is not a plain absolute path",
+                        printable(spec.workdir));
+    }
+    return {};
+}
+
+} // namespace berth

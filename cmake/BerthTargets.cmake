@@ -2,7 +2,9 @@
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(Boost 1.81 REQUIRED)
+# Static, like everything the program links: a shared one costs each start.
+find_library(BERTH_BOOST_JSON NAMES libboost_json.a REQUIRED)
 find_path(BERTH_FMT_INCLUDE fmt/format-inl.h REQUIRED)
 
 add_library(berth_flags INTERFACE)

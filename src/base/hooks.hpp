@@ -9,6 +9,8 @@ namespace berth::hooks {
 
 /// BERTH_TEST_KILL=label: the process kills itself with SIGKILL when it reaches that label.
 void kill_point(std::string_view label);
+/// The same as a question, for labels that are reached in another process.
+[[nodiscard]] bool kill_at(std::string_view label);
 
 /// BERTH_TEST_WALLS_OFF=a,b: true when the named wall is not to be built.
 [[nodiscard]] bool wall_off(std::string_view wall);

@@ -3,6 +3,7 @@
 namespace berth::hooks {
 
 void kill_point(std::string_view) {}
+bool kill_at(std::string_view) { return false; }
 bool wall_off(std::string_view) { return false; }
 bool lacks(std::string_view) { return false; }
 bool available() { return false; }

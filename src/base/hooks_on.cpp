@@ -25,8 +25,10 @@ bool listed(const char* variable, std::string_view word)
 
 void kill_point(std::string_view label)
 {
-    if (listed("BERTH_TEST_KILL", label)) std::raise(SIGKILL);
+    if (kill_at(label)) std::raise(SIGKILL);
 }
+
+bool kill_at(std::string_view label) { return listed("BERTH_TEST_KILL", label); }
 
 bool wall_off(std::string_view wall) { return listed("BERTH_TEST_WALLS_OFF", wall); }
 bool lacks(std::string_view facility) { return listed("BERTH_TEST_LACK", facility); }

@@ -16,11 +16,16 @@ constexpr std::size_t kIdLength = 26;
 
 using Uuid = std::array<std::uint8_t, 16>;
 
+void fill_random(void* bytes, std::size_t size)
+{
+    // Only a kernel without getrandom fails here, and no id is better than a guessable one.
+    if (::getrandom(bytes, size, 0) != static_cast<ssize_t>(size)) std::abort();
+}
+
 Uuid make_uuid7(const Clock& clock)
 {
     Uuid uuid{};
-    // Only a kernel without getrandom fails here, and no id is better than a guessable one.
-    if (::getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size())) std::abort();
+    fill_random(uuid.data(), uuid.size());
     const auto ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(clock.now().time_since_epoch()).count());
     for (std::size_t i = 0; i < 6; ++i) uuid[i] = static_cast<std::uint8_t>(ms >> (40 - 8 * i));
@@ -52,6 +57,15 @@ std::string make_bare_id(const Clock& clock)
 std::string make_sandbox_id(const Clock& clock) { return "sbx_" + make_bare_id(clock); }
 std::string make_exec_id(const Clock& clock) { return "exec_" + make_bare_id(clock); }
 std::string make_snapshot_id(const Clock& clock) { return "snap_" + make_bare_id(clock); }
+
+std::string random_hex(std::size_t bytes)
+{
+    std::string raw(bytes, '\0');
+    fill_random(raw.data(), raw.size());
+    std::string text;
+    for (const char c : raw) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+    return text;
+}
 
 bool is_id(std::string_view id, std::string_view prefix) noexcept
 {

@@ -19,4 +19,7 @@ namespace berth {
 /// True when `id` is `prefix` followed by exactly 26 characters of the alphabet.
 [[nodiscard]] bool is_id(std::string_view id, std::string_view prefix) noexcept;
 
+/// `bytes` random bytes as lower-case hexadecimal digits.
+[[nodiscard]] std::string random_hex(std::size_t bytes);
+
 } // namespace berth

@@ -1,0 +1,114 @@
+// Host directories shown inside. They protect the host's other files and other users' files: a
+// source is opened once, checked, and only ever used by descriptor; a target follows no symlink of
+// the template; a clone gets its attributes before it is attached, so nothing is ever visible with
+// more rights; a writable one maps exactly one owner.
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cstdlib>
+
+#include "backend/local/plan.hpp"
+#include "base/scope_exit.hpp"
+#include "base/strings.hpp"
+#include "sys/userns.hpp"
+
+namespace berth::local {
+
+namespace {
+
+/// Opens what `path` names now, following no symlink on the second look: what is opened is what
+/// was resolved, or nothing.
+Result<UniqueFd> open_source(const std::string& path)
+{
+    char* resolved = ::realpath(path.c_str(), nullptr);
+    if (resolved == nullptr) return fail_errno("mount source {}", printable(path));
+    ScopeExit release([&] { ::free(resolved); }); // NOLINT(cppcoreguidelines-no-malloc)
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
+    how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, resolved, &how, sizeof how)));
+    if (!fd) return fail_errno("mount source {}", printable(path));
+    return fd;
+}
+
+} // namespace
+
+Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity, const Account& user)
+{
+    std::vector<Bind> binds;
+    for (const Mount& mount : spec.mounts) {
+        Bind bind{.source = {}, .target = mount.target, .mode = mount.mode, .workspace = mount.workspace};
+        BERTH_TRY(bind.source, open_source(mount.source));
+        struct stat st{};
+        if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(mount.source));
+        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+            return fail(Code::Invalid, "mount source {} is neither a directory nor a file",
+                        printable(mount.source));
+        bind.file = S_ISREG(st.st_mode);
+        if (bind.file && bind.mode == Mount::Mode::Copy)
+            return fail(Code::Unsupported, "mount source {} is a file: only a directory can be a copy",
+                        printable(mount.source));
+        if (identity.mode == IdMode::Mapped) {
+            BERTH_TRY(bind.idmap, sys::make_user_namespace({{st.st_uid, identity.outside(user.uid), 1}},
+                                                           {{st.st_gid, identity.outside(user.gid), 1}}));
+            const std::string self = fmt::format("/proc/self/fd/{}", bind.source.get());
+            if (!can_idmap(self, bind.idmap.get())) {
+                if (bind.mode == Mount::Mode::ReadWrite)
+                    return fail(
+                        Code::Unsupported,
+                        "the file system of {} cannot be mapped to the sandbox's ids, so it cannot be "
+                        "writable inside: mount it :ro or :copy",
+                        printable(mount.source));
+                bind.idmap.reset();
+            }
+        }
+        binds.push_back(std::move(bind));
+    }
+    return binds;
+}
+
+void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
+{
+    if (plan.binds.empty()) return;
+    const Identity& identity = *plan.identity;
+    int copies = 0;
+    for (const Bind& bind : plan.binds) {
+        stage(list, parent, fmt::format("mounting {}", bind.target));
+        const auto user_namespace = bind.idmap ? list.borrow(bind.idmap.get()) : sys::Slot{};
+        std::uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+        if (bind.mode != Mount::Mode::ReadWrite) attributes |= MOUNT_ATTR_RDONLY;
+        const auto tree = list.open_tree(list.borrow(bind.source.get()));
+        list.mount_attr(tree, attributes, user_namespace);
+
+        // What is made on the way belongs to root inside, not to the host's root.
+        if (identity.mode == IdMode::Mapped) list.fs_ids(identity.outside(0), identity.outside(0));
+        const std::string_view below = std::string_view(bind.target).substr(1);
+        const auto target =
+            bind.file ? list.make_file_beneath({}, below) : list.make_dirs_beneath({}, below, 0755);
+        if (identity.mode == IdMode::Mapped) list.fs_ids(0, 0);
+
+        if (bind.mode == Mount::Mode::Copy) {
+            const std::string n = fmt::format("c{}", copies++);
+            const std::string lower = "../" + n;
+            list.mkdir(lower, 0755);
+            list.move_mount(tree, lower);
+            const std::uint64_t owner = identity.mode == IdMode::Own ? ~0ull : identity.outside(kUserId);
+            for (const char* part : {"u", "w"})
+                list.mkdir_owned(fmt::format("{}{}", lower, part), 0755, owner, owner);
+            std::string options = fmt::format("lowerdir={0},upperdir={0}u,workdir={0}w,volatile", lower);
+            if (identity.mode == IdMode::Own) options += ",userxattr";
+            list.mount("overlay", below, "overlay", MS_NOSUID | MS_NODEV, options);
+            list.check_writable(below);
+        } else {
+            list.move_mount(tree, target);
+        }
+        list.close(target);
+        list.close(tree);
+    }
+}
+
+} // namespace berth::local

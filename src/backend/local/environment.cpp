@@ -1,0 +1,65 @@
+#include "backend/local/environment.hpp"
+
+#include <unistd.h>
+
+#include <map>
+
+namespace berth::local {
+
+Result<Account> account_for(const std::string& user, const RootLayers& layers, const Identity& identity)
+{
+    const bool live = layers.kind == Template::Kind::Live;
+    // The live view knows the host's accounts; ours is the natural one there.
+    const std::string wanted =
+        live && user == "user" && identity.mode == IdMode::Own ? std::to_string(::geteuid()) : user;
+    BERTH_TRY(auto account, find_account(wanted, layers.etc_root));
+    if (identity.mode != IdMode::Own) return account;
+    const std::uint32_t only = live ? ::geteuid() : kUserId;
+    if (account.uid != only)
+        return fail(Code::Unsupported,
+                    "user {} cannot be had: an ordinary user's sandbox has the one user {}; run berth as "
+                    "root for more",
+                    user, only);
+    if (live) account.gid = ::getegid();
+    return account;
+}
+
+std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& exec, const Account& user)
+{
+    std::map<std::string, std::string> all{
+        {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+        {"HOME", user.home},
+        {"USER", user.name},
+        {"LOGNAME", user.name},
+        {"SHELL", user.shell},
+        {"LANG", "C.UTF-8"},
+        {"BERTH_SANDBOX", spec.id},
+    };
+    if (exec.terminal) all["TERM"] = "xterm-256color";
+    for (const auto& [name, value] : spec.env) all[name] = value;
+    for (const auto& [name, value] : exec.env) all[name] = value;
+    std::vector<std::string> out;
+    out.reserve(all.size());
+    for (const auto& [name, value] : all) out.push_back(name + "=" + value);
+    return out;
+}
+
+std::string working_directory(const SandboxSpec& spec, const ExecSpec& exec, const Account& user)
+{
+    if (!exec.cwd.empty()) return exec.cwd;
+    if (!spec.workdir.empty()) return spec.workdir;
+    for (const auto& mount : spec.mounts)
+        if (mount.workspace) return mount.target;
+    return user.home;
+}
+
+policy::Roots roots_of(const SandboxSpec& spec, const Account& user)
+{
+    policy::Roots roots;
+    for (const auto& mount : spec.mounts)
+        if (mount.workspace) roots.workspaces.push_back(mount.target);
+    roots.home = user.home;
+    return roots;
+}
+
+} // namespace berth::local

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/local/plan.hpp"
+#include "core/exec_spec.hpp"
+
+namespace berth::local {
+
+/// The account a command runs as. An ordinary user's sandbox has one id only: asking for another
+/// is refused with the remedy.
+[[nodiscard]] Result<Account> account_for(const std::string& user, const RootLayers& layers,
+                                          const Identity& identity);
+
+/// NAME=value list of a command: clean, then the sandbox's, then its own. Nothing of our own
+/// environment is in it.
+[[nodiscard]] std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& exec,
+                                                   const Account& user);
+
+/// The exec's, else the sandbox's, else the first workspace, else the home directory.
+[[nodiscard]] std::string working_directory(const SandboxSpec& spec, const ExecSpec& exec,
+                                            const Account& user);
+
+/// Where the symbols of a policy point in this sandbox.
+[[nodiscard]] policy::Roots roots_of(const SandboxSpec& spec, const Account& user);
+
+} // namespace berth::local

@@ -1,0 +1,208 @@
+// File rules as mounts. They protect files, inside and of mounted host directories, from a command
+// that may not read or write them: what may not be written is mounted read-only, what may not be
+// seen is covered, and where the rules name only what may be seen, the root is built from nothing
+// but that. Everything is resolved without following a symlink, so that no link inside can turn a
+// rule to another place; every clone is taken before the first mount changes.
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "backend/local/plan.hpp"
+
+namespace berth::local {
+
+namespace {
+
+using policy::Access;
+using policy::BoundRule;
+
+constexpr std::uint64_t kNoLinks = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+constexpr std::uint64_t kInert = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+
+bool beneath(std::string_view path, std::string_view dir)
+{
+    if (dir == "/") return path != "/";
+    return path.size() > dir.size() && path.starts_with(dir) && path[dir.size()] == '/';
+}
+
+/// The access that holds at the parent of a rule: that of the nearest rule above it.
+Access around(const policy::BoundFiles& files, const BoundRule& rule)
+{
+    Access access = Access::Deny;
+    std::size_t longest = 0;
+    for (const auto& other : files.rules) {
+        if (other.path.empty() || !beneath(rule.path, other.path)) continue;
+        if (other.path.size() >= longest) {
+            longest = other.path.size();
+            access = other.access;
+        }
+    }
+    return access;
+}
+
+struct Attachment {
+    const BoundRule* rule;
+    sys::Slot tree; ///< Read, Write: a clone; Deny: an empty file to cover a file with
+};
+
+sys::Slot clone_of(sys::StepList& list, const std::string& path, Access access)
+{
+    const auto object = list.open_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, sys::kMissing);
+    const auto tree = list.open_tree(object, AT_RECURSIVE, sys::kMissing);
+    if (access == Access::Read) list.mount_attr(tree, MOUNT_ATTR_RDONLY, {}, AT_RECURSIVE, sys::kMissing);
+    list.close(object, sys::kMissing);
+    return tree;
+}
+
+void attach(sys::StepList& list, const std::string& path, sys::Slot tree)
+{
+    const auto target = list.open_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, sys::kMissing);
+    list.move_mount(tree, target, sys::kMissing);
+    list.close(target, sys::kMissing);
+    list.close(tree, sys::kMissing);
+}
+
+sys::Slot empty_tree(sys::StepList& list, std::string_view mode)
+{
+    const auto fs = list.fs_open("tmpfs");
+    list.fs_string(fs, "mode", mode);
+    list.fs_string(fs, "size", "256k");
+    const auto tree = list.fs_mount(fs, kInert);
+    list.close(fs);
+    return tree;
+}
+
+/// An empty directory over a directory, an empty file over a file: one of the two fits.
+void cover(sys::StepList& list, const policy::BoundFiles& files, const Attachment& deny)
+{
+    const std::string& path = deny.rule->path;
+    std::vector<std::string> inner; // what is allowed again below it needs a place to be shown at
+    for (const auto& rule : files.rules)
+        if (!rule.path.empty() && rule.access != Access::Deny && beneath(rule.path, path))
+            inner.push_back(rule.path.substr(path.size() + 1));
+
+    const auto tree = empty_tree(list, inner.empty() ? "0" : "0711");
+    const auto directory =
+        list.open_beneath({}, path, O_PATH | O_DIRECTORY | O_CLOEXEC, kNoLinks, sys::kMissing);
+    list.move_mount(tree, directory, sys::kMissing);
+    for (const auto& place : inner) list.close(list.make_dirs_beneath(tree, place, 0755));
+    list.mount_attr(tree, MOUNT_ATTR_RDONLY);
+    list.close(tree);
+    list.close(directory, sys::kMissing);
+    attach(list, path, deny.tree);
+}
+
+/// Where a link of the template's own root leads ("bin" -> "usr/bin"); empty when it is none.
+std::string link_in_template(const Plan& plan, const std::string& path)
+{
+    if (plan.layers.root.empty() || path.find('/', 1) != std::string::npos) return {};
+    char to[256];
+    const ssize_t n = ::readlink((plan.layers.root + path).c_str(), &to[0], sizeof to);
+    return n <= 0 || n == static_cast<ssize_t>(sizeof to) ? std::string{}
+                                                          : std::string(&to[0], static_cast<std::size_t>(n));
+}
+
+/// Takes a clone of every place whose access differs from what is around it.
+std::vector<Attachment> take_clones(sys::StepList& list, const Plan& plan)
+{
+    const policy::BoundFiles& files = plan.files;
+    std::vector<Attachment> out;
+    bool denies = false;
+    for (const auto& rule : files.rules) {
+        if (rule.path.empty() || rule.path == "/" || around(files, rule) == rule.access) continue;
+        if (!link_in_template(plan, rule.path).empty()) {
+            out.push_back({.rule = &rule, .tree = {}});
+            continue;
+        }
+        list.say(fmt::format("applying the file rule {}", rule.source));
+        denies = denies || rule.access == Access::Deny;
+        out.push_back(
+            {.rule = &rule,
+             .tree = rule.access == Access::Deny ? sys::Slot{} : clone_of(list, rule.path, rule.access)});
+    }
+    if (!denies) return out;
+    // A mode-000 file that no name leads to any more, to lie over denied files.
+    list.mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=64k,mode=700");
+    list.make_file("/dev/shm/denied", "", 0, ~0ull, ~0ull);
+    for (auto& attachment : out) {
+        if (attachment.rule->access != Access::Deny || !link_in_template(plan, attachment.rule->path).empty())
+            continue;
+        attachment.tree = list.open_tree("/dev/shm/denied");
+        list.mount_attr(attachment.tree, MOUNT_ATTR_RDONLY | kInert);
+    }
+    list.unmount("/dev/shm");
+    return out;
+}
+
+/// Everything read-only but what the sandbox's own machinery needs.
+void make_root_read_only(sys::StepList& list)
+{
+    list.mount_attr("/", MOUNT_ATTR_RDONLY, 0, AT_RECURSIVE);
+    for (const char* own : {"/proc", "/dev", "/dev/pts", "/dev/shm"})
+        list.mount_attr(own, 0, MOUNT_ATTR_RDONLY, 0, EINVAL);
+}
+
+/// A root that holds nothing but what the rules allow, in the place of the present one.
+void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attachment>& attachments)
+{
+    const auto proc = list.open_tree("/proc", AT_RECURSIVE);
+    const auto dev = list.open_tree("/dev", AT_RECURSIVE);
+    const auto root = empty_tree(list, "0755");
+    list.move_mount(root, "/"); // on top: paths still lead to the old root, the descriptor to the new
+    for (const auto& [name, tree] : {std::pair("proc", proc), std::pair("dev", dev)}) {
+        list.move_mount(tree, list.make_dirs_beneath(root, name, 0755));
+        list.close(tree);
+    }
+    list.chdir(root);
+    for (auto& attachment : attachments) {
+        if (attachment.rule->access == Access::Deny) continue;
+        const std::string& path = attachment.rule->path;
+        if (const std::string to = link_in_template(plan, path); !to.empty()) {
+            list.symlink(to, path.substr(1));
+            continue;
+        }
+        const auto place = list.make_like_beneath(root, path.substr(1), attachment.tree, sys::kMissing);
+        list.move_mount(attachment.tree, place, sys::kMissing);
+        list.close(place, sys::kMissing);
+        list.close(attachment.tree, sys::kMissing);
+        attachment.tree = {};
+    }
+    list.pivot_root();
+    list.mount_attr("/", MOUNT_ATTR_RDONLY, 0, 0);
+}
+
+} // namespace
+
+Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
+{
+    const policy::BoundFiles& files = plan.files;
+    if (files.empty()) return {};
+    for (const auto& rule : files.rules)
+        if (!rule.pattern.empty())
+            return fail(Code::Unsupported, "file rule {}: patterns cannot be held by mounts", rule.source);
+
+    stage(list, parent, "applying the file rules");
+    const Access top = files.decide("/");
+    auto attachments = take_clones(list, plan);
+    std::vector<std::pair<std::string, sys::Slot>> protects;
+    for (const auto& path : plan.protected_paths)
+        protects.emplace_back(path, clone_of(list, path, Access::Read));
+
+    if (top == Access::Deny)
+        build_allowed_root(list, plan, attachments);
+    else if (top == Access::Read)
+        make_root_read_only(list);
+    for (const auto& attachment : attachments) {
+        if (attachment.rule->access == Access::Deny && attachment.tree)
+            cover(list, files, attachment);
+        else if (attachment.tree)
+            attach(list, attachment.rule->path, attachment.tree);
+    }
+    stage(list, parent, "protecting names");
+    for (const auto& [path, tree] : protects) attach(list, path, tree);
+    return {};
+}
+
+} // namespace berth::local

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/local/identity.hpp"
+#include "backend/local/plan.hpp"
+#include "policy/demand.hpp"
+
+namespace berth::local {
+
+/// Which limits control groups can hold here, and what would help where they cannot.
+struct LimitAvailability {
+    policy::Holding memory;
+    policy::Holding cpu;
+    policy::Holding pids;
+};
+
+[[nodiscard]] int landlock_abi();
+
+/// At which tier each kind of rule is held on this machine, by what mechanism.
+[[nodiscard]] policy::Holdings hold(const Identity& identity, const RootLayers& layers,
+                                    const LimitAvailability& limits);
+
+/// Refuses a policy that cannot be held; with limits as best effort, moves those that are not into `notes`.
+[[nodiscard]] Status admit(const SandboxSpec& spec, const policy::Holdings& holdings,
+                           std::vector<std::string>& notes);
+
+} // namespace berth::local

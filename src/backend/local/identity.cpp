@@ -1,0 +1,135 @@
+#include "backend/local/identity.hpp"
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+
+#include "base/hooks.hpp"
+#include "base/io.hpp"
+#include "base/strings.hpp"
+#include "sys/userns.hpp"
+
+namespace berth::local {
+
+namespace {
+
+constexpr std::uint32_t kMaxInsideId = 65534;
+
+Result<std::string> read_passwd(const std::string& etc_root)
+{
+    BERTH_TRY(const auto root, open_dir(etc_root));
+    open_how how{};
+    how.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, root.get(), "etc/passwd", &how, sizeof how)));
+    if (!fd)
+        return errno == ENOENT ? Result<std::string>(std::string{})
+                               : fail_errno("opening etc/passwd of the template");
+    return read_to_end(fd.get(), 1_MiB, "etc/passwd of the template");
+}
+
+std::optional<Account> parse_line(const std::string& line)
+{
+    const auto fields = split(line, ':');
+    if (fields.size() < 7) return std::nullopt;
+    const auto uid = parse_int(fields[2], 0, kMaxInsideId, "user id");
+    const auto gid = parse_int(fields[3], 0, kMaxInsideId, "group id");
+    if (!uid || !gid) return std::nullopt;
+    Account account{.name = fields[0],
+                    .uid = static_cast<std::uint32_t>(*uid),
+                    .gid = static_cast<std::uint32_t>(*gid),
+                    .home = fields[5],
+                    .shell = fields[6]};
+    if (account.home.empty() || account.home.front() != '/') account.home = "/";
+    if (account.shell.empty() || account.shell.front() != '/') account.shell = "/bin/sh";
+    return account;
+}
+
+} // namespace
+
+std::string_view to_string(IdMode mode) noexcept
+{
+    switch (mode) {
+    case IdMode::Mapped: return "mapped ids";
+    case IdMode::Plain: return "the host's ids, few capabilities";
+    case IdMode::Own: return "own id only";
+    }
+    return "own id only";
+}
+
+std::uint32_t Identity::outside(std::uint32_t inside) const
+{
+    return mode == IdMode::Mapped ? range->base() + inside : inside;
+}
+
+bool can_idmap(const std::string& path, int user_namespace)
+{
+    UniqueFd tree(static_cast<int>(
+        ::syscall(SYS_open_tree, AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)));
+    if (!tree) return false;
+    struct mount_attr attr{};
+    attr.attr_set = MOUNT_ATTR_IDMAP;
+    attr.userns_fd = static_cast<std::uint64_t>(user_namespace);
+    return ::syscall(SYS_mount_setattr, tree.get(), "", AT_EMPTY_PATH, &attr, sizeof attr) == 0;
+}
+
+Result<Identity> make_identity(const StateDir& state, const std::string& idmap_probe)
+{
+    Identity identity;
+    if (::geteuid() != 0) return identity;
+    if (hooks::wall_off("user-namespace") || hooks::lacks("idmap")) {
+        identity.mode = IdMode::Plain;
+        return identity;
+    }
+    BERTH_TRY(const auto leases, state.id_leases());
+    BERTH_TRY(auto range, sys::IdRange::lease(leases.get()));
+    const std::vector<sys::IdMapping> map{
+        {.inside = 0, .outside = range.base(), .count = sys::IdRange::kSize}};
+    BERTH_TRY(identity.user_namespace, sys::make_user_namespace(map, map));
+    if (!can_idmap(idmap_probe, identity.user_namespace.get()) ||
+        !can_idmap("/usr", identity.user_namespace.get())) {
+        identity.mode = IdMode::Plain;
+        identity.user_namespace.reset();
+        return identity;
+    }
+    identity.mode = IdMode::Mapped;
+    identity.range.emplace(std::move(range));
+    return identity;
+}
+
+Result<Account> find_account(std::string_view user, const std::string& etc_root)
+{
+    if (user.empty() || user.size() > 64 ||
+        user.find_first_of(std::string_view("\n\0/", 3)) != std::string_view::npos)
+        return fail(Code::Invalid, "bad user '{}'", printable(user, 64));
+    const auto colon = user.find(':');
+    const auto uid = parse_int(user.substr(0, colon), 0, kMaxInsideId, "user id");
+    BERTH_TRY(const auto passwd, read_passwd(etc_root));
+    for (const auto& line : split(passwd, '\n')) {
+        auto account = parse_line(line);
+        if (!account) continue;
+        if (uid ? account->uid == static_cast<std::uint32_t>(*uid) : account->name == user) {
+            if (uid && colon != std::string_view::npos) {
+                BERTH_TRY(const auto gid, parse_int(user.substr(colon + 1), 0, kMaxInsideId, "group id"));
+                account->gid = static_cast<std::uint32_t>(gid);
+            }
+            return *std::move(account);
+        }
+    }
+    if (uid) {
+        Account account{.name = std::string(user.substr(0, colon)), .home = "/"};
+        account.uid = account.gid = static_cast<std::uint32_t>(*uid);
+        if (colon != std::string_view::npos) {
+            BERTH_TRY(const auto gid, parse_int(user.substr(colon + 1), 0, kMaxInsideId, "group id"));
+            account.gid = static_cast<std::uint32_t>(gid);
+        }
+        return account;
+    }
+    // A template without these two accounts still runs the default user, by number.
+    if (user == "user") return Account{.name = "user"};
+    if (user == "root") return Account{.name = "root", .uid = 0, .gid = 0, .home = "/root"};
+    return fail(Code::NotFound, "no user '{}' in the template's /etc/passwd", printable(user, 64));
+}
+
+} // namespace berth::local

@@ -1,0 +1,214 @@
+#include "backend/local/one_shot.hpp"
+
+#include <fcntl.h>
+#include <sys/signalfd.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "backend/local/environment.hpp"
+#include "backend/local/holdings.hpp"
+#include "backend/local/keeper_image.hpp"
+#include "backend/local/launcher.hpp"
+#include "backend/local/limits.hpp"
+#include "backend/local/plan.hpp"
+#include "backend/local/protect.hpp"
+#include "backend/local/relay.hpp"
+#include "base/hooks.hpp"
+#include "base/scope_exit.hpp"
+#include "base/strings.hpp"
+#include "keeper/wire.hpp"
+#include "sys/child.hpp"
+#include "sys/socket.hpp"
+
+namespace berth::local {
+
+namespace {
+
+constexpr int kPipeSize = 1 << 20;
+
+struct PipePair {
+    UniqueFd read;
+    UniqueFd write;
+};
+
+Result<PipePair> make_pipe()
+{
+    int ends[2];
+    if (::pipe2(&ends[0], O_CLOEXEC) != 0) return fail_errno("making a pipe");
+    PipePair pair{.read = UniqueFd(ends[0]), .write = UniqueFd(ends[1])};
+    // An ordinary user gets a bounded number of large pipes; a small one works as well.
+    ::fcntl(pair.read.get(), F_SETPIPE_SZ, kPipeSize);
+    return pair;
+}
+
+/// The signals that reach `berth run` are the command's; blocked from here on and read from this.
+Result<UniqueFd> forwarded_signals(bool terminal)
+{
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signo : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2}) ::sigaddset(&set, signo);
+    if (terminal) ::sigaddset(&set, SIGWINCH);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd) return fail_errno("making a signal descriptor");
+    return fd;
+}
+
+struct Ends {
+    RelayEnds ours;
+    UniqueFd in, out, err, socket; ///< the sandbox's
+};
+
+Result<Ends> make_ends(const ExecSpec& exec)
+{
+    Ends ends;
+    BERTH_TRY(auto report, sys::socket_pair(sys::SocketKind::SeqPacket));
+    ends.ours.report = std::move(report.first);
+    ends.socket = std::move(report.second);
+    const auto null = [] { return UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)); };
+    if (exec.terminal) {
+        ends.in = null();
+        ends.out = null();
+        ends.err = null();
+    } else {
+        BERTH_TRY(auto out, make_pipe());
+        BERTH_TRY(auto err, make_pipe());
+        ends.ours.out = std::move(out.read);
+        ends.ours.err = std::move(err.read);
+        ends.out = std::move(out.write);
+        ends.err = std::move(err.write);
+        if (exec.input == ExecSpec::Stdin::Open) {
+            BERTH_TRY(auto in, make_pipe());
+            ends.ours.in = std::move(in.write);
+            ends.in = std::move(in.read);
+        } else {
+            ends.in = null();
+        }
+    }
+    if (!ends.in || !ends.out || !ends.err) return fail_errno("opening /dev/null");
+    BERTH_TRY(ends.ours.signals, forwarded_signals(exec.terminal.has_value()));
+    return ends;
+}
+
+std::vector<std::string> init_arguments(const ExecSpec& exec, const Account& user, const std::string& cwd)
+{
+    std::uint64_t flags = keeper::kOneShotNewSession;
+    TerminalSize size;
+    if (exec.terminal) {
+        flags |= keeper::kOneShotTerminal;
+        size = *exec.terminal;
+    }
+    std::vector<std::string> argv{"o", std::to_string(keeper::one_shot_word(flags, size.rows, size.columns)),
+                                  std::to_string(user.uid), std::to_string(user.gid), cwd};
+    argv.insert(argv.end(), exec.argv.begin(), exec.argv.end());
+    return argv;
+}
+
+Bytes default_disk()
+{
+    struct sysinfo info{};
+    if (::sysinfo(&info) != 0) return 1_GiB;
+    return Bytes{static_cast<std::uint64_t>(info.totalram) * info.mem_unit / 4};
+}
+
+/// Turns "No such file or directory" into what the person typed wrong.
+Error explain_start(Error error, const ExecSpec& exec, const Account& user, const std::string& cwd)
+{
+    const bool command = !error.trail.empty() && error.trail.front() == "starting the command";
+    const bool directory = !error.trail.empty() && error.trail.front() == "entering the working directory";
+    if (command && error.sys.value() == ENOENT)
+        error.message = fmt::format("command not found in the sandbox: {}", printable(exec.argv.front()));
+    else if (command)
+        error.message = fmt::format("cannot execute {}: {}", printable(exec.argv.front()), error.message);
+    else if (directory)
+        error.message =
+            fmt::format("working directory {} of user {}: {}", printable(cwd), user.name, error.message);
+    error.trail.clear();
+    return error;
+}
+
+} // namespace
+
+Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbox, const ExecSpec& exec,
+                                const RunStreams& streams,
+                                const std::function<void(std::string_view)>& progress)
+{
+    BERTH_CHECK(validate(sandbox));
+    BERTH_CHECK(validate(exec));
+    const SandboxSpec& spec = sandbox;
+
+    Plan plan;
+    plan.spec = &spec;
+    plan.state = &state;
+    plan.landlock_abi = landlock_abi();
+    BERTH_TRY(plan.layers, resolve_template(state, spec.root, progress));
+    BERTH_TRY(const auto identity,
+              make_identity(state, plan.layers.root.empty() ? state.path() : plan.layers.root));
+    plan.identity = &identity;
+    BERTH_TRY(const auto user, account_for(exec.user.empty() ? spec.user : exec.user, plan.layers, identity));
+
+    RunOutcome outcome;
+    BERTH_TRY(auto limits, LimitGroups::open(spec));
+    const auto holdings = hold(identity, plan.layers, limits.availability());
+    BERTH_CHECK(admit(spec, holdings, outcome.notes));
+
+    plan.net = spec.policy.network == policy::Network::Host ? NetMode::Host : NetMode::New;
+    plan.disk = spec.policy.limits.disk.value_or(default_disk());
+    BERTH_TRY(plan.binds, open_binds(spec, identity, user));
+    const auto roots = roots_of(spec, user);
+    BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots));
+    BERTH_TRY(const auto protects, ProtectedNames::hold(plan));
+    plan.protected_paths = protects.paths();
+    BERTH_CHECK(limits.make(spec));
+    plan.v1_tasks = limits.v1_tasks();
+    hooks::kill_point("limits made");
+
+    const std::string cwd = working_directory(spec, exec, user);
+    BERTH_TRY(auto ends, make_ends(exec));
+    BERTH_TRY(const auto image, keeper_image());
+    Entry entry;
+    entry.program = image;
+    entry.argv = init_arguments(exec, user, cwd);
+    entry.env = environment(spec, exec, user);
+    entry.in = ends.in.get();
+    entry.out = ends.out.get();
+    entry.err = ends.err.get();
+    entry.socket = ends.socket.get();
+    entry.cgroup = limits.v2_directory();
+
+    BERTH_TRY(auto launched, launch(plan, entry));
+    sys::Child init =
+        sys::Child::own(launched.pid, UniqueFd(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3)));
+    hooks::kill_point("sandbox started");
+    ends.in.reset();
+    ends.out.reset();
+    ends.err.reset();
+    ends.socket.reset();
+
+    RelayOptions options;
+    options.terminal = exec.terminal.has_value();
+    options.timeout = exec.timeout;
+    const auto& wall = spec.policy.limits.wall_time;
+    const bool wall_first = wall && (!exec.timeout || *wall < *exec.timeout);
+    if (wall_first) options.timeout = wall;
+    BERTH_TRY(auto seen, relay(launched, std::move(ends.ours), streams, options));
+    hooks::kill_point("command ended");
+    BERTH_TRY(const auto init_status, init.wait());
+
+    outcome.struck = limits.struck();
+    if (seen.timed_out && wall_first)
+        outcome.struck.push_back(fmt::format("wall time limit {}", show(*wall)));
+    hooks::kill_point("before removing limits");
+    limits.remove();
+    if (seen.not_started)
+        return std::unexpected(explain_start(*std::move(seen.not_started), exec, user, cwd));
+    outcome.timed_out = seen.timed_out;
+    // Init killed without a word took the command with it; the kernel said how init died.
+    outcome.status = seen.status.value_or(ExitStatus::from_wait(init_status.signal()));
+    return outcome;
+}
+
+} // namespace berth::local

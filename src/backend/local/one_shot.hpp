@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/local/state_dir.hpp"
+#include "base/result.hpp"
+#include "core/exec_event.hpp"
+#include "core/exec_spec.hpp"
+#include "core/sandbox_spec.hpp"
+
+namespace berth::local {
+
+/// Where a one-shot's streams go. Descriptors are borrowed.
+struct RunStreams {
+    int in = -1; ///< -1: nothing to read
+    int out = 1;
+    int err = 2;
+    /// When set, gets every event instead of `out` and `err` being written.
+    std::function<void(const ExecEvent&)> on_event;
+};
+
+/// How a run ended, and what a person should be told beside it.
+struct RunOutcome {
+    ExitStatus status;
+    bool timed_out = false;
+    std::vector<std::string> struck; ///< limits that struck: "memory limit 64 MiB"
+    std::vector<std::string> notes;  ///< fallbacks: what is weaker here than elsewhere
+};
+
+/// One command in a throw-away sandbox that dies with us.
+[[nodiscard]] Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbox,
+                                              const ExecSpec& exec, const RunStreams& streams,
+                                              const std::function<void(std::string_view)>& progress);
+
+} // namespace berth::local

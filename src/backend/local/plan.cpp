@@ -1,0 +1,60 @@
+#include "backend/local/plan.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/hooks.hpp"
+#include "image/directory_template.hpp"
+#include "image/host_template.hpp"
+#include "image/tar_template.hpp"
+
+namespace berth::local {
+
+void stage(sys::StepList& list, sys::Slot parent, std::string_view label)
+{
+    list.say(label);
+    if (hooks::kill_at(label)) list.kill_parent(parent);
+}
+
+void add_identity_first(sys::StepList& list, const Plan& plan, sys::Slot parent)
+{
+    if (plan.identity->mode != IdMode::Own) return;
+    stage(list, parent, "writing the id maps");
+    // A live view keeps the numbers the host's own accounts have.
+    const bool live = plan.layers.kind == Template::Kind::Live;
+    const auto uid = ::geteuid();
+    const auto gid = ::getegid();
+    list.write_file("/proc/self/setgroups", "deny");
+    list.write_file("/proc/self/uid_map", fmt::format("{} {} 1", live ? uid : kUserId, uid));
+    list.write_file("/proc/self/gid_map", fmt::format("{} {} 1", live ? gid : kUserId, gid));
+}
+
+Result<RootLayers> resolve_template(const StateDir& state, const Template& root,
+                                    const std::function<void(std::string_view)>& progress)
+{
+    RootLayers layers{.kind = root.kind};
+    switch (root.kind) {
+    case Template::Kind::Host: {
+        BERTH_TRY(const auto host, image::ensure_host_template(state.templates(), progress));
+        layers.root = layers.etc_root = host.skeleton;
+        layers.usr = "/usr";
+        layers.usr_mask = host.usr_mask;
+        layers.devices = host.devices;
+        break;
+    }
+    case Template::Kind::Live: layers.etc_root = "/"; break;
+    case Template::Kind::Directory: {
+        BERTH_TRY(layers.root, image::directory_template(root.path, {state.path()}));
+        layers.etc_root = layers.root;
+        break;
+    }
+    case Template::Kind::Tar: {
+        BERTH_TRY(const auto tar, image::ensure_tar_template(state.templates(), root.path, progress));
+        layers.root = layers.etc_root = tar.root;
+        break;
+    }
+    }
+    return layers;
+}
+
+} // namespace berth::local

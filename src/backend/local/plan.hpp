@@ -1,0 +1,87 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/local/identity.hpp"
+#include "backend/local/state_dir.hpp"
+#include "base/unique_fd.hpp"
+#include "core/sandbox_spec.hpp"
+#include "policy/bind.hpp"
+#include "sys/step_list.hpp"
+
+namespace berth::local {
+
+/// Where the root file system of a sandbox comes from, as directories of the host.
+struct RootLayers {
+    Template::Kind kind = Template::Kind::Host;
+    std::string root;     ///< lower of /: the skeleton, or the template's own root; empty for Live
+    std::string usr;      ///< lower of a second overlay on /usr; empty where the root has its own
+    std::string usr_mask; ///< whiteouts over `usr`; may be empty
+    bool devices = false; ///< /dev of the root holds the usual nodes
+    std::string etc_root; ///< a directory whose etc/passwd names the accounts
+};
+
+/// A host object to be shown inside, held by descriptor since it was checked.
+struct Bind {
+    UniqueFd source; ///< O_PATH
+    std::string target;
+    Mount::Mode mode = Mount::Mode::ReadOnly;
+    bool file = false;
+    bool workspace = false;
+    UniqueFd idmap; ///< Mapped: the owner outside is the default user inside, all others nobody
+    /// Protected names that had to be made in a writable source, so that they can be held; removed again.
+    std::vector<std::string> placeholders;
+};
+
+/// How the network of the sandbox is kept apart.
+enum class NetMode {
+    New,    ///< a namespace made with the clone
+    Pooled, ///< a ready-made one
+    Host,   ///< shared, by the operator's word
+};
+
+/// All that was decided before a launch. The step builders below read it; it outlives the launch.
+struct Plan {
+    const SandboxSpec* spec = nullptr;
+    const StateDir* state = nullptr;
+    const Identity* identity = nullptr;
+    RootLayers layers;
+    std::vector<Bind> binds;
+    policy::BoundFiles files;
+    NetMode net = NetMode::New;
+    UniqueFd net_namespace;    ///< Pooled
+    Bytes disk;                ///< size of the throw-away file system
+    std::string durable_upper; ///< a directory of the state directory for uppers; empty: throw-away
+    std::vector<int> v1_tasks; ///< `tasks` files of v1 groups to enter; borrowed
+    bool kept = false;         ///< a keeper, not a one-shot init
+    int landlock_abi = 0;
+    /// Absolute paths inside of what has a protected name and lies below a writable rule.
+    std::vector<std::string> protected_paths;
+};
+
+/// Names the steps that follow, and is where a test may kill the launcher.
+void stage(sys::StepList& list, sys::Slot parent, std::string_view label);
+
+// The order of local-isolation: each adds its steps. `parent` is a pidfd of the launcher.
+void add_identity_first(sys::StepList& list, const Plan& plan, sys::Slot parent);
+void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace);
+void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent);
+void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent);
+void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent);
+/// Mounts that hold the file rules; the working root is "/" by then.
+[[nodiscard]] Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent);
+/// Hostname, limits, identity, capabilities, landlock, filter: everything from step 10 on but the exec.
+void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace);
+
+/// Opens and checks the mounts of the spec.
+[[nodiscard]] Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity,
+                                                   const Account& user);
+
+/// Directories for the spec's template, made on first use.
+[[nodiscard]] Result<RootLayers> resolve_template(const StateDir& state, const Template& root,
+                                                  const std::function<void(std::string_view)>& progress);
+
+} // namespace berth::local

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/local/plan.hpp"
+
+namespace berth::local {
+
+/// Names that stay read-only below writable rules (".git", ".codex").
+///
+/// Held are: every such name that exists in a mounted host directory when the command starts, at
+/// any depth, and the name at the top of each writable root even if it does not exist: there an
+/// empty placeholder is made for as long as sandboxes use the directory, because a mount needs
+/// something to lie on. A placeholder is locked (shared) by each of its users; the last one removes
+/// it. After kill -9 the record in the state directory lets the next run do so.
+class ProtectedNames {
+public:
+    ProtectedNames() = default;
+    ProtectedNames(ProtectedNames&&) noexcept = default;
+    ProtectedNames& operator=(ProtectedNames&&) noexcept = default;
+    ~ProtectedNames();
+
+    /// Finds and makes what is needed for the plan's bound file rules.
+    [[nodiscard]] static Result<ProtectedNames> hold(const Plan& plan);
+
+    /// Absolute paths inside the sandbox.
+    [[nodiscard]] const std::vector<std::string>& paths() const noexcept { return paths_; }
+
+    /// Removes placeholders whose users are all gone; what a killed run left behind.
+    [[nodiscard]] static Result<std::size_t> sweep(const StateDir& state);
+
+private:
+    struct Placeholder {
+        UniqueFd parent; ///< the directory it lies in
+        std::string name;
+        UniqueFd lock;      ///< the placeholder itself, shared lock held
+        std::string record; ///< file in the state directory
+    };
+    [[nodiscard]] Status add_placeholder(const StateDir& state, int source, const std::string& name,
+                                         const std::string& inside);
+
+    std::vector<std::string> paths_;
+    std::vector<Placeholder> placeholders_;
+    int state_ = -1; ///< borrowed from the StateDir, which outlives us
+};
+
+} // namespace berth::local

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "backend/local/one_shot.hpp"
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "sys/launch.hpp"
+
+namespace berth::local {
+
+/// Our ends of a one-shot's descriptors.
+struct RelayEnds {
+    UniqueFd in;  ///< write end of the command's input; empty: none, or a terminal
+    UniqueFd out; ///< read ends
+    UniqueFd err;
+    UniqueFd report;  ///< what init tells (keeper/wire.hpp Report)
+    UniqueFd signals; ///< a signalfd of what is forwarded to the command
+};
+
+struct RelayOptions {
+    std::optional<std::chrono::nanoseconds> timeout;
+    bool terminal = false;
+};
+
+/// What the relay saw. Without `status` init ended without a word: it was killed.
+struct RelayResult {
+    std::optional<ExitStatus> status;
+    std::optional<Error> not_started;
+    bool timed_out = false;
+    bool cancelled = false; ///< a second interrupt: killed
+};
+
+/// Moves bytes between us and the command until it has ended and its pipes are empty; forwards
+/// signals; kills the sandbox at the deadline. Never blocks on a slow reader for longer than the
+/// deadline: a descriptor of ours is written to only when poll says so.
+[[nodiscard]] Result<RelayResult> relay(const sys::Launched& init, RelayEnds ends, const RunStreams& streams,
+                                        const RelayOptions& options);
+
+} // namespace berth::local

@@ -1,0 +1,133 @@
+// The root file system of a sandbox: read-only lowers, one private upper, nothing of the host but
+// what the template names. The host's own / is never a lower: mapped root would read what host root
+// may read. All of it lies on a tmpfs that exists only in the sandbox's mount namespace, so there
+// is nothing to unmount or remove when the last process ends, however it ends.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+
+#include "backend/local/plan.hpp"
+#include "base/hooks.hpp"
+#include "base/ids.hpp"
+
+namespace berth::local {
+
+namespace {
+
+constexpr std::uint64_t kLeave = ~0ull;
+
+/// The id that owns what the sandbox's root owns; an ordinary user owns everything himself.
+std::uint64_t root_owner(const Plan& plan)
+{
+    return plan.identity->mode == IdMode::Own ? kLeave : plan.identity->outside(0);
+}
+
+void attach_lower(sys::StepList& list, const std::string& source, std::string_view at,
+                  sys::Slot user_namespace)
+{
+    list.mkdir(at, 0755);
+    const auto tree = list.open_tree(source);
+    list.mount_attr(tree, MOUNT_ATTR_RDONLY, user_namespace);
+    list.move_mount(tree, at);
+    list.close(tree);
+}
+
+std::string overlay_options(const Plan& plan, std::string_view lowers, std::string_view n)
+{
+    const std::string_view base = plan.durable_upper.empty() ? "" : "i/";
+    std::string options =
+        fmt::format("lowerdir={},upperdir={}u{},workdir={}w{},volatile", lowers, base, n, base, n);
+    if (plan.identity->mode == IdMode::Own) options += ",userxattr";
+    return options;
+}
+
+/// In a user's sandbox the host's /usr/local is nobody's; directories of the same names in the
+/// upper, owned by the user, make it writable without hiding what is there.
+void add_user_local(sys::StepList& list, std::string_view upper)
+{
+    const std::string top = fmt::format("{}/local", upper);
+    list.mkdir(top, 0755, EEXIST);
+    DIR* dir = ::opendir("/usr/local");
+    if (dir == nullptr) return;
+    while (const dirent* entry = ::readdir(dir)) { // NOLINT(concurrency-mt-unsafe): our own stream
+        if (entry->d_name[0] == '.' || entry->d_type != DT_DIR) continue;
+        list.mkdir(fmt::format("{}/{}", top, entry->d_name), 0755, EEXIST);
+    }
+    ::closedir(dir);
+}
+
+void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
+{
+    const auto owner = root_owner(plan);
+    if (plan.durable_upper.empty()) {
+        for (const char* name : {"u1", "w1", "u2", "w2"}) list.mkdir_owned(name, 0755, owner, owner);
+        // A machine id of its own; the directory above it shows through from the skeleton.
+        list.mkdir_owned("u1/etc", 0755, owner, owner);
+        list.make_file("u1/etc/machine-id", random_hex(16) + "\n", 0444, owner, owner);
+        if (plan.identity->mode == IdMode::Own) add_user_local(list, "u2");
+        return;
+    }
+    // On disk the layers hold the sandbox's own ids; the clone shows them as the leased ones.
+    list.mkdir("i", 0755);
+    const auto tree = list.open_tree(plan.durable_upper);
+    list.mount_attr(tree, 0, user_namespace);
+    list.move_mount(tree, "i");
+    list.close(tree);
+    if (plan.identity->mode == IdMode::Own) add_user_local(list, "i/u2");
+}
+
+} // namespace
+
+void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace)
+{
+    stage(list, parent, "mounting the sandbox's own file system");
+    list.make_private();
+    const auto inodes = std::max<std::uint64_t>(16384, plan.disk.count / 16384);
+    list.mount("tmpfs", plan.state->mount_point(), "tmpfs", MS_NOSUID,
+               fmt::format("size={},nr_inodes={},mode=0755", plan.disk.count, inodes));
+    list.chdir(plan.state->mount_point());
+
+    if (plan.layers.kind == Template::Kind::Live) {
+        stage(list, parent, "cloning the host's view");
+        list.mkdir("m", 0755);
+        const auto tree = list.open_tree("/", AT_RECURSIVE);
+        list.mount_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID, {}, AT_RECURSIVE);
+        list.move_mount(tree, "m");
+        list.close(tree);
+        list.chdir("m");
+        // Sockets answer through a read-only mount: those of the host's daemons must be out of sight.
+        for (const char* hidden : {"run", "tmp", "var/tmp", "sys"})
+            list.mount("tmpfs", hidden, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=1777", ENOENT);
+        return;
+    }
+
+    stage(list, parent, "preparing the writable layer");
+    add_upper(list, plan, user_namespace);
+    stage(list, parent, "attaching the template");
+    attach_lower(list, plan.layers.root, "l1", user_namespace);
+    if (!plan.layers.usr.empty()) attach_lower(list, plan.layers.usr, "l2", user_namespace);
+    if (!plan.layers.usr_mask.empty()) attach_lower(list, plan.layers.usr_mask, "l3", user_namespace);
+
+    stage(list, parent, "mounting the root overlay");
+    list.mkdir("m", 0755);
+    const bool as_mapped_root = plan.identity->mode == IdMode::Mapped && !plan.durable_upper.empty();
+    if (as_mapped_root) list.fs_ids(plan.identity->outside(0), plan.identity->outside(0));
+    // Nodes in our own skeleton are the usual six; a template somebody else made gets none.
+    const std::uint64_t nodev = plan.layers.devices ? 0 : MS_NODEV;
+    list.mount("overlay", "m", "overlay", nodev, overlay_options(plan, "l1", "1"));
+    list.check_writable("m");
+    if (!plan.layers.usr.empty()) {
+        const std::string lowers = plan.layers.usr_mask.empty() ? "l2" : "l3:l2";
+        list.mount("overlay", "m/usr", "overlay", MS_NODEV, overlay_options(plan, lowers, "2"));
+        list.check_writable("m/usr");
+    }
+    if (as_mapped_root) list.fs_ids(0, 0);
+    list.chdir("m");
+}
+
+} // namespace berth::local

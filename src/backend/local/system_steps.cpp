@@ -1,0 +1,112 @@
+// /proc and /dev of a sandbox. They protect what the kernel tells about the whole machine: files of
+// /proc that do so are covered, /dev holds six harmless devices and terminals of its own.
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "backend/local/plan.hpp"
+#include "base/hooks.hpp"
+
+namespace berth::local {
+
+namespace {
+
+constexpr std::uint64_t kInert = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
+// Which exist differs between kernels; what is missing needs no mask.
+constexpr const char* kMaskedFiles[] = {"kcore",       "kallsyms",    "keys",          "latency_stats",
+                                        "timer_list",  "sched_debug", "sysrq-trigger", "kmsg",
+                                        "kpagecgroup", "kpagecount",  "kpageflags"};
+constexpr const char* kMaskedDirs[] = {"scsi", "acpi",   "irq",           "bus",
+                                       "fs",   "driver", "dynamic_debug", "pressure"};
+
+struct Device {
+    const char* name;
+    unsigned major;
+    unsigned minor;
+};
+constexpr Device kDevices[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+                               {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+/// A mount point that must be a directory of the template itself, never where a symlink leads.
+void make_point(sys::StepList& list, const char* name)
+{
+    const auto made = list.make_dirs_beneath({}, name, 0755);
+    list.close(made);
+}
+
+} // namespace
+
+void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent)
+{
+    stage(list, parent, "mounting /proc");
+    const IdMode mode = plan.identity->mode;
+    if (plan.layers.kind == Template::Kind::Directory || plan.layers.kind == Template::Kind::Tar)
+        make_point(list, "proc");
+    list.mount("proc", "proc", "proc", kInert, mode == IdMode::Own ? "hidepid=2" : "");
+
+    stage(list, parent, "masking parts of /proc");
+    for (const char* name : kMaskedFiles) {
+        if (!exists(fmt::format("/proc/{}", name)) || hooks::wall_off(fmt::format("mask-{}", name))) continue;
+        list.mount("/dev/null", fmt::format("proc/{}", name), nullptr, MS_BIND, {}, ENOENT);
+    }
+    std::string first;
+    for (const char* name : kMaskedDirs) {
+        if (!exists(fmt::format("/proc/{}", name)) || hooks::wall_off(fmt::format("mask-{}", name))) continue;
+        const std::string target = fmt::format("proc/{}", name);
+        if (first.empty())
+            list.mount("tmpfs", target, "tmpfs", MS_RDONLY | kInert, "size=0,mode=555");
+        else
+            list.mount(first.c_str(), target, nullptr, MS_BIND, {}, ENOENT);
+        if (first.empty()) first = target;
+    }
+    // Mapped root owns none of the sysctls; everybody else gets them read-only by mount.
+    if (mode != IdMode::Mapped && !hooks::wall_off("mask-sys")) {
+        const auto tree = list.open_tree("proc/sys");
+        list.mount_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        list.move_mount(tree, "proc/sys");
+        list.close(tree);
+    }
+}
+
+void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent)
+{
+    stage(list, parent, "filling /dev");
+    const Identity& identity = *plan.identity;
+    if (!plan.layers.devices) {
+        if (plan.layers.kind != Template::Kind::Live) make_point(list, "dev");
+        const std::string owner = identity.mode == IdMode::Mapped
+                                      ? fmt::format(",uid={0},gid={0}", identity.outside(0))
+                                      : std::string{};
+        list.mount("tmpfs", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=755" + owner);
+        list.umask(0);
+        for (const Device& device : kDevices) {
+            const std::string at = fmt::format("dev/{}", device.name);
+            if (identity.mode == IdMode::Own) {
+                // Only the owner of the host's user namespace may make nodes; a bind shows the host's.
+                list.close(list.make_file_beneath({}, at));
+                list.mount(fmt::format("/dev/{}", device.name).c_str(), at, nullptr, MS_BIND);
+            } else {
+                list.make_node(at, S_IFCHR | 0666, makedev(device.major, device.minor));
+            }
+        }
+        list.umask(022);
+        list.mkdir("dev/pts", 0755);
+        list.mkdir("dev/shm", 01777);
+        list.symlink("pts/ptmx", "dev/ptmx");
+        list.symlink("/proc/self/fd", "dev/fd");
+        list.symlink("/proc/self/fd/0", "dev/stdin");
+        list.symlink("/proc/self/fd/1", "dev/stdout");
+        list.symlink("/proc/self/fd/2", "dev/stderr");
+    }
+    std::string options = "newinstance,ptmxmode=0666,mode=620";
+    if (identity.mode != IdMode::Own) options += fmt::format(",gid={}", identity.outside(5));
+    list.mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options);
+    list.mount("tmpfs", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=1777");
+}
+
+} // namespace berth::local

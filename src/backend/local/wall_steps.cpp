@@ -1,0 +1,124 @@
+// The walls put up after the last mount: limits, identity, capabilities, landlock, filter. The
+// order matters and is the specification's: the user namespace is entered late so that it owns
+// none of the others; landlock and the filter come last because they forbid what came before.
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <csignal>
+
+#include "backend/local/plan.hpp"
+#include "base/hooks.hpp"
+#include "sys/caps.hpp"
+#include "sys/landlock.hpp"
+#include "sys/seccomp.hpp"
+
+namespace berth::local {
+
+namespace {
+
+constexpr std::uint64_t kDefaultOpenFiles = 20000;
+
+bool shares_writable(const Plan& plan)
+{
+    for (const Bind& bind : plan.binds)
+        if (bind.mode == Mount::Mode::ReadWrite) return true;
+    return false;
+}
+
+void add_limits(sys::StepList& list, const Plan& plan)
+{
+    const policy::Limits& limits = plan.spec->policy.limits;
+    list.rlimit(RLIMIT_CORE, 0);
+    list.rlimit(RLIMIT_NOFILE, limits.open_files.value_or(kDefaultOpenFiles));
+    // With one id inside, the kernel's count of its processes is the sandbox's.
+    if (limits.pids && !hooks::wall_off("rlimits")) list.rlimit(RLIMIT_NPROC, *limits.pids);
+    list.umask(022);
+}
+
+void add_landlock(sys::StepList& list, const Plan& plan)
+{
+    namespace ll = sys::landlock;
+    if (plan.landlock_abi == 0 || hooks::wall_off("landlock")) return;
+    const bool file_rules = !plan.files.empty();
+    const std::uint64_t scopes = plan.net == NetMode::Host ? ll::scopes(plan.landlock_abi) : 0;
+    if (!file_rules && scopes == 0) return;
+    const std::uint64_t writing = file_rules ? ll::writing(plan.landlock_abi) : 0;
+    // A ruleset must handle something; REFER allowed on / restricts nothing.
+    const std::uint64_t handled = writing != 0 ? writing : ll::kRefer;
+    const auto rules = list.landlock_create(handled, 0, scopes);
+    if (!file_rules) {
+        list.landlock_path(rules, "/", ll::kRefer);
+    } else {
+        for (const auto& rule : plan.files.rules)
+            if (rule.access == policy::Access::Write && !rule.path.empty())
+                list.landlock_path(rules, rule.path, writing, ENOENT);
+        for (const char* always : {"/dev", "/proc"}) list.landlock_path(rules, always, writing);
+    }
+    list.landlock_apply(rules);
+    list.close(rules);
+}
+
+void add_filter(sys::StepList& list, const Plan& plan)
+{
+    if (hooks::wall_off("filter")) return;
+    sys::FilterOptions options;
+    options.refuse_set_id = shares_writable(plan);
+    options.allow_clone3 = plan.kept;
+    options.allow_namespaces = plan.spec->policy.nested_namespaces;
+    list.seccomp(sys::seccomp_filter(options));
+}
+
+} // namespace
+
+void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace)
+{
+    const Identity& identity = *plan.identity;
+    const bool sudo =
+        plan.spec->policy.privileges == policy::Privileges::Sudo && identity.mode == IdMode::Mapped;
+
+    stage(list, parent, "setting the host name");
+    list.hostname(plan.spec->hostname);
+    if (plan.net == NetMode::New && !hooks::wall_off("net-namespace")) {
+        stage(list, parent, "bringing loopback up");
+        list.loopback_up();
+    }
+    stage(list, parent, "setting limits");
+    add_limits(list, plan);
+    list.new_session();
+
+    stage(list, parent, "entering the user namespace");
+    if (identity.mode == IdMode::Mapped) {
+        list.set_namespace(user_namespace, CLONE_NEWUSER);
+        list.ids(0, 0, true);
+    } else if (identity.mode == IdMode::Plain) {
+        list.ids(0, 0, true);
+    }
+    const bool filter_first = sudo || hooks::wall_off("no-new-privs");
+    if (filter_first) {
+        // Without no_new_privs a filter needs CAP_SYS_ADMIN over the own namespace: still held here.
+        stage(list, parent, "installing the filter");
+        add_landlock(list, plan);
+        add_filter(list, plan);
+    }
+    stage(list, parent, "dropping capabilities");
+    if (!hooks::wall_off("capabilities")) {
+        const std::uint64_t kept = identity.mode == IdMode::Own ? 0 : sys::kKeptCaps;
+        list.drop_caps(kept, kept);
+    }
+    // The kernel clears the parent-death signal on a change of uid, so it comes after.
+    if (!plan.kept) {
+        stage(list, parent, "tying the sandbox to its launcher");
+        list.death_signal(SIGKILL, parent);
+    }
+    if (!filter_first) {
+        stage(list, parent, "forbidding new privileges");
+        list.no_new_privs();
+        stage(list, parent, "installing landlock and the filter");
+        add_landlock(list, plan);
+        add_filter(list, plan);
+    }
+}
+
+} // namespace berth::local

@@ -1,0 +1,80 @@
+#include <csignal>
+#include <cstring>
+#include <iostream>
+
+#include "base/strings.hpp"
+#include "cli/app.hpp"
+#include "cli/verbs.hpp"
+
+namespace berth::cli {
+
+const std::vector<Verb>& verbs()
+{
+    static const std::vector<Verb> all{
+        {"run", "Run one command in a throw-away sandbox; its exit code is ours", run_verb},
+        {"doctor", "Tell what works on this machine, and what would fix the rest", doctor_verb},
+        {"policy", "Show, check and explain policies", policy_verb},
+        {"bench", "Measure against references in the same run", bench_verb},
+        {"completion", "Print a completion script for a shell", completion_verb},
+        {"version", "Print the version", version_verb},
+        {"help", "Print this", help_verb, true},
+    };
+    return all;
+}
+
+int help_verb(int argc, char** argv)
+{
+    if (argc > 1) {
+        for (const auto& verb : verbs()) {
+            if (verb.name != argv[1]) continue;
+            std::string name(verb.name);
+            std::string help = "--help";
+            char* words[] = {name.data(), help.data(), nullptr};
+            return verb.run(2, &words[0]);
+        }
+    }
+    std::cout << "berth: a safe place for every coding agent to run\n\n"
+                 "  berth run -- sh -c 'echo hello from inside'\n"
+                 "  berth run --workspace . --memory 2GiB --timeout 10m -- make test\n"
+                 "  berth run -it -- bash\n\nVerbs:\n";
+    for (const auto& verb : verbs())
+        if (!verb.hidden) std::cout << fmt::format("  {:<12} {}\n", verb.name, verb.summary);
+    std::cout << "\nberth VERB --help shows the options of a verb, with an example.\n";
+    return 0;
+}
+
+namespace {
+
+int dispatch(int argc, char** argv)
+{
+    if (argc < 2) {
+        help_verb(0, nullptr);
+        return 2;
+    }
+    const std::string_view word = argv[1];
+    if (word == "--help" || word == "-h") return help_verb(0, nullptr);
+    if (word == "--version" || word == "-V") return version_verb(1, argv + 1);
+    std::vector<std::string> names;
+    for (const auto& verb : verbs()) {
+        if (verb.name == word) return verb.run(argc - 1, argv + 1);
+        names.emplace_back(verb.name);
+    }
+    const std::string near = nearest(word, names);
+    const Error error{
+        .code = Code::Invalid,
+        .message = near.empty()
+                       ? fmt::format("unknown verb '{}' (see berth --help)", printable(word, 80))
+                       : fmt::format("unknown verb '{}', did you mean {}?", printable(word, 80), near)};
+    return report(error, {});
+}
+
+} // namespace
+
+} // namespace berth::cli
+
+int main(int argc, char** argv)
+{
+    // A reader that goes away is an error of the write, never the end of us.
+    std::signal(SIGPIPE, SIG_IGN);
+    return berth::cli::dispatch(argc, argv);
+}

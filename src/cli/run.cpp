@@ -1,0 +1,226 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "backend/local/one_shot.hpp"
+#include "base/ids.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+#include "cli/app.hpp"
+#include "cli/event_json.hpp"
+#include "cli/policy_options.hpp"
+#include "cli/verbs.hpp"
+#include "sys/pty.hpp"
+
+namespace berth::cli {
+
+namespace {
+
+constexpr int kOwnFailure = 125;
+constexpr int kTimedOut = 124;
+
+struct RunOptions {
+    Common common;
+    PolicyOptions policy;
+    std::string backend = "local";
+    std::string root = "host";
+    std::vector<std::string> workspaces;
+    std::vector<std::string> mounts;
+    std::vector<std::string> env;
+    std::vector<std::string> labels;
+    std::string workdir;
+    std::string user;
+    std::string name;
+    std::string hostname;
+    std::string timeout;
+    std::string log_limit;
+    bool interactive = false;
+    bool terminal = false;
+    std::vector<std::string> command;
+};
+
+void add_options(CLI::App& app, RunOptions& o)
+{
+    app.add_option("command", o.command, "The command, after --")->type_name("CMD...");
+    app.add_option("--backend", o.backend, "Where it runs: local")->type_name("NAME");
+    app.add_option("--template", o.root, "What the root starts from: host, live, a directory or a tar file")
+        ->type_name("TEMPLATE");
+    app.add_option("--workspace", o.workspaces,
+                   "Show a directory at its own path: DIR[:rw|:ro|:copy]; it becomes the "
+                   "working directory")
+        ->type_name("DIR")
+        ->allow_extra_args(false);
+    app.add_option("--mount", o.mounts, "Show a host path inside: SRC:DST[:ro|:rw|:copy]")
+        ->type_name("SRC:DST")
+        ->allow_extra_args(false);
+    app.add_option("-e,--env", o.env, "Set NAME=VALUE, or pass NAME on")
+        ->type_name("NAME[=VALUE]")
+        ->allow_extra_args(false);
+    app.add_option("-w,--workdir", o.workdir, "Working directory inside")->type_name("DIR");
+    app.add_option("-u,--user", o.user, "User inside: user (default), root, a name or uid[:gid]")
+        ->type_name("USER");
+    app.add_option("--name", o.name, "A name for people; also the host name inside")->type_name("NAME");
+    app.add_option("--label", o.labels, "KEY=VALUE kept with the run")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
+    app.add_option("--timeout", o.timeout, "Kill everything after this time, exit 124")->type_name("TIME");
+    app.add_option("--log-limit", o.log_limit, "Pass on at most this much of each output stream")
+        ->type_name("SIZE");
+    app.add_flag("-i,--interactive", o.interactive, "Pass stdin on (the default unless stdin is closed)");
+    app.add_flag("-t,--tty", o.terminal, "Give the command a terminal");
+    add_policy_options(app, o.policy);
+    add_common(app, o.common);
+}
+
+Status add_pair(std::map<std::string, std::string>& into, const std::string& text, std::string_view what)
+{
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+        return fail(Code::Invalid, "bad {} '{}': write it like NAME=value", what, printable(text, 80));
+    into[text.substr(0, equals)] = text.substr(equals + 1);
+    return {};
+}
+
+Result<SandboxSpec> sandbox_spec(const RunOptions& o)
+{
+    if (o.backend != "local")
+        return fail(Code::Unsupported, "no backend '{}': this version has local", printable(o.backend, 40));
+    SandboxSpec spec;
+    spec.id = make_sandbox_id(system_clock());
+    BERTH_TRY(spec.root, parse_template(o.root));
+    BERTH_CHECK(apply(o.policy, spec));
+    char cwd[4096];
+    if (::getcwd(&cwd[0], sizeof cwd) == nullptr) return fail_errno("finding the working directory");
+    for (const auto& text : o.workspaces) {
+        BERTH_TRY(auto mount, parse_workspace(text, &cwd[0]));
+        spec.mounts.push_back(std::move(mount));
+    }
+    for (const auto& text : o.mounts) {
+        BERTH_TRY(auto mount, parse_mount(text, &cwd[0]));
+        spec.mounts.push_back(std::move(mount));
+    }
+    for (const auto& text : o.env) {
+        if (text.find('=') == std::string::npos && !text.empty()) {
+            const char* value = std::getenv(text.c_str()); // NOLINT(concurrency-mt-unsafe): one thread
+            if (value == nullptr)
+                return fail(Code::NotFound, "environment variable {} is not set here", printable(text, 80));
+            spec.env[text] = value;
+        } else {
+            BERTH_CHECK(add_pair(spec.env, text, "environment variable"));
+        }
+    }
+    for (const auto& text : o.labels) BERTH_CHECK(add_pair(spec.labels, text, "label"));
+    if (!o.user.empty()) spec.user = o.user;
+    spec.workdir = o.workdir;
+    spec.name = o.name;
+    if (!o.name.empty()) spec.hostname = o.name;
+    return spec;
+}
+
+Result<ExecSpec> exec_spec(const RunOptions& o)
+{
+    ExecSpec exec;
+    exec.id = make_exec_id(system_clock());
+    exec.argv = o.command;
+    struct stat st{};
+    const bool has_input = ::fstat(STDIN_FILENO, &st) == 0;
+    exec.input = has_input ? ExecSpec::Stdin::Open : ExecSpec::Stdin::None;
+    if (!o.timeout.empty()) {
+        BERTH_TRY(exec.timeout, parse_duration(o.timeout));
+        if (exec.timeout->count() <= 0) return fail(Code::Invalid, "--timeout must be longer than zero");
+    }
+    exec.log_limit = Bytes{~0ull};
+    if (!o.log_limit.empty()) {
+        BERTH_TRY(exec.log_limit, parse_bytes(o.log_limit));
+    }
+    if (o.terminal) {
+        if (::isatty(STDIN_FILENO) != 1)
+            return fail(Code::Invalid, "-t needs a terminal on stdin: leave it out in scripts");
+        const auto size = sys::window_size(STDIN_FILENO);
+        exec.terminal = size ? TerminalSize{.rows = size->rows, .columns = size->columns} : TerminalSize{};
+    }
+    return exec;
+}
+
+/// Says once, on a terminal, that nothing of the current directory is visible inside.
+void hint_workspace(const local::StateDir& state, const SandboxSpec& spec)
+{
+    if (!talkative() || !spec.mounts.empty() || spec.root.kind == Template::Kind::Live) return;
+    const UniqueFd made(
+        ::openat(state.fd(), "hinted-workspace", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+    if (made) say("the sandbox sees nothing of this directory; --workspace . shows it (said once)");
+}
+
+int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec& exec)
+{
+    for (const auto& note : outcome.notes) say(note);
+    for (const auto& what : outcome.struck) say(fmt::format("killed: {}", what));
+    const bool by_timeout = outcome.timed_out && outcome.struck.empty();
+    if (by_timeout) {
+        const Error error{
+            .code = Code::DeadlineExceeded,
+            .message = fmt::format("timed out after {}: the command and everything it started were killed",
+                                   show(*exec.timeout))};
+        return report(error, o.common, kTimedOut);
+    }
+    if (outcome.timed_out) return kTimedOut;
+    return outcome.status.shell_code();
+}
+
+Result<int> run(const RunOptions& o)
+{
+    BERTH_TRY(const auto spec, sandbox_spec(o));
+    BERTH_TRY(const auto exec, exec_spec(o));
+    BERTH_CHECK(validate(exec));
+    BERTH_TRY(const auto path, state_path(o.common));
+    BERTH_TRY(const auto state, local::StateDir::open(path));
+    hint_workspace(state, spec);
+
+    local::RunStreams streams;
+    streams.in = STDIN_FILENO;
+    if (o.common.json)
+        streams.on_event = [](const ExecEvent& event) { std::cout << event_line(event) << std::flush; };
+    std::optional<sys::RawTerminal> raw;
+    if (exec.terminal) {
+        BERTH_TRY(auto entered, sys::RawTerminal::enter(STDIN_FILENO));
+        raw.emplace(std::move(entered));
+    }
+    auto outcome = local::run_one_shot(state, spec, exec, streams, [](std::string_view what) {
+        if (talkative()) say(what);
+    });
+    raw.reset();
+    if (!outcome) return std::unexpected(std::move(outcome).error());
+    return finish(*outcome, o, exec);
+}
+
+} // namespace
+
+int run_verb(int argc, char** argv)
+{
+    CLI::App app(
+        "Run one command in a throw-away sandbox. Its exit code is ours: 128+n for a signal, 124 for our\n"
+        "timeout, 125 when berth itself failed, 126/127 as a shell has them.\n\n"
+        "Example:\n"
+        "  berth run --workspace . --memory 2GiB --timeout 10m -- make test\n",
+        "run");
+    RunOptions options;
+    add_options(app, options);
+    app.positionals_at_end();
+    if (gathering(app)) return 0;
+    if (const auto done = parse(app, options.common, argc, argv, kOwnFailure)) return *done;
+    const auto code = run(options);
+    if (code) return *code;
+    // A command that could not be started is told as a shell tells it.
+    const Error& error = code.error();
+    const int exit = error.message.starts_with("command not found") ? 127
+                     : error.message.starts_with("cannot execute")  ? 126
+                                                                    : kOwnFailure;
+    return report(error, options.common, exit);
+}
+
+} // namespace berth::cli

@@ -32,6 +32,7 @@ unpack_bare_debian() {
     local root=$1 archive item
     archive=$(bare_debian)
     tar -C "$root" -xpf "$archive"
+    chmod 755 "$root" # users in it must be able to enter, whatever the maker's umask was
     rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d
     for item in sources.list sources.list.d apt.conf.d keyrings trusted.gpg.d; do
         [[ ! -e /etc/apt/$item ]] || cp -a "/etc/apt/$item" "$root/etc/apt/"

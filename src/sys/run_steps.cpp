@@ -181,7 +181,11 @@ long Runner::death_signal(const Step& s) noexcept
 long Runner::open_beneath(const Step& s) noexcept
 {
     open_how how{.flags = s.a, .mode = 0, .resolve = s.b};
-    return raw(SYS_openat2, slot(s.fd), arg(text(s, 0)), arg(&how), sizeof how);
+    const long fd = raw(SYS_openat2, slot(s.fd), arg(text(s, 0)), arg(&how), sizeof how);
+    if (fd < 0 || s.c == 0) return fd;
+    struct stat st{};
+    if (const long r = raw(SYS_fstat, fd, arg(&st)); r < 0) return r;
+    return S_ISDIR(st.st_mode) ? -ENOTDIR : fd;
 }
 
 /// Creates a relative path part by part, following no symlink: the tree it is made in may come

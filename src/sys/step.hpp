@@ -22,7 +22,7 @@ enum class Op : std::uint32_t {
     MountAttr,      ///< fd, a: set, b: clear, fd2: user namespace, c: flags
     MountAttrPath,  ///< text[0] path, a: set, b: clear, c: flags
     MoveMount,      ///< fd, to fd2 or text[0]
-    OpenBeneath,    ///< fd or cwd, text[0] path, a: open flags, b: resolve flags -> out
+    OpenBeneath,    ///< fd or cwd, text[0] path, a: open flags, b: resolve flags, c: 1 refuses a directory -> out
     MakeBeneath,    ///< fd or cwd, text[0] relative path, a: mode, b: kind of the last part -> out
     Close,          ///< fd
     Chdir,          ///< text[0], or fd

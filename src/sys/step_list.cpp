@@ -246,6 +246,14 @@ Slot StepList::open_beneath(Slot dir, std::string_view path, std::uint64_t flags
     return out;
 }
 
+Slot StepList::open_file_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve,
+                                 int tolerate)
+{
+    const Slot out = open_beneath(dir, path, flags, resolve, tolerate);
+    steps_.back().c = 1;
+    return out;
+}
+
 Slot StepList::make_dirs_beneath(Slot dir, std::string_view path, unsigned mode)
 {
     const auto at = put(path);

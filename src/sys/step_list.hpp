@@ -52,6 +52,8 @@ public:
     void move_mount(Slot tree, Slot target, int tolerate = 0);
     Slot open_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve,
                       int tolerate = 0);
+    /// The same for anything but a directory, which is ENOTDIR.
+    Slot open_file_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve, int tolerate);
     /// Creates `path` below `dir` (the working directory when empty), no symlink followed.
     Slot make_dirs_beneath(Slot dir, std::string_view path, unsigned mode);
     Slot make_file_beneath(Slot dir, std::string_view path);

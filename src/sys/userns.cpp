@@ -57,8 +57,8 @@ Result<UniqueFd> make_user_namespace(const std::vector<IdMapping>& uids, const s
     });
 
     const std::string dir = fmt::format("/proc/{}", pid);
-    BERTH_CHECK(write_control(dir + "/uid_map", map_text(uids)));
-    BERTH_CHECK(write_control(dir + "/gid_map", map_text(gids)));
+    if (!uids.empty()) BERTH_CHECK(write_control(dir + "/uid_map", map_text(uids)));
+    if (!gids.empty()) BERTH_CHECK(write_control(dir + "/gid_map", map_text(gids)));
     UniqueFd fd(::open((dir + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) return fail_errno("opening {}/ns/user", dir);
     return fd;

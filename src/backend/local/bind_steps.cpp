@@ -20,19 +20,67 @@ namespace berth::local {
 
 namespace {
 
+constexpr std::uint64_t kNoLinks = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+
 /// Opens what `path` names now, following no symlink on the second look: what is opened is what
 /// was resolved, or nothing.
-Result<UniqueFd> open_source(const std::string& path)
+Status open_source(const std::string& path, Bind& bind)
 {
     char* resolved = ::realpath(path.c_str(), nullptr);
     if (resolved == nullptr) return fail_errno("mount source {}", printable(path));
-    ScopeExit release([&] { ::free(resolved); }); // NOLINT(cppcoreguidelines-no-malloc)
+    bind.path = resolved;
+    ::free(resolved); // NOLINT(cppcoreguidelines-no-malloc): realpath allocated it
     open_how how{};
     how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
-    how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-    UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, resolved, &how, sizeof how)));
-    if (!fd) return fail_errno("mount source {}", printable(path));
-    return fd;
+    how.resolve = kNoLinks;
+    bind.source.reset(
+        static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, bind.path.c_str(), &how, sizeof how)));
+    if (!bind.source) return fail_errno("mount source {}", printable(path));
+    struct stat st{};
+    if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(path));
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return fail(Code::Invalid, "mount source {} is neither a directory nor a file", printable(path));
+    bind.file = S_ISREG(st.st_mode);
+    return {};
+}
+
+std::uint64_t attributes_of(const Bind& bind)
+{
+    return MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+           (bind.mode == Mount::Mode::ReadWrite ? 0 : MOUNT_ATTR_RDONLY);
+}
+
+/// The clone, made and restricted here, where the source's mount namespace is ours. With mapped
+/// ids its owner is the default user inside and everybody else nobody.
+Status clone_source(Bind& bind, const Identity& identity, const Account& user)
+{
+    bind.tree.reset(static_cast<int>(::syscall(SYS_open_tree, bind.source.get(), "",
+                                               OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH)));
+    if (!bind.tree) return fail_errno("cloning {}", printable(bind.path));
+    struct mount_attr attr{};
+    attr.attr_set = attributes_of(bind);
+    UniqueFd map;
+    if (identity.mode == IdMode::Mapped) {
+        struct stat st{};
+        if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(bind.path));
+        BERTH_TRY(map, sys::make_user_namespace({{st.st_uid, identity.outside(user.uid), 1}},
+                                                {{st.st_gid, identity.outside(user.gid), 1}}));
+        attr.attr_set |= MOUNT_ATTR_IDMAP;
+        attr.userns_fd = static_cast<std::uint64_t>(map.get());
+    }
+    if (::syscall(SYS_mount_setattr, bind.tree.get(), "", AT_EMPTY_PATH, &attr, sizeof attr) == 0) return {};
+    if (identity.mode != IdMode::Mapped || (errno != EINVAL && errno != EOPNOTSUPP))
+        return fail_errno("restricting the mount of {}", printable(bind.path));
+    if (bind.mode == Mount::Mode::ReadWrite)
+        return fail(Code::Unsupported,
+                    "the file system of {} cannot be mapped to the sandbox's ids, so it cannot be writable "
+                    "inside: mount it :ro or :copy",
+                    printable(bind.path));
+    attr.attr_set &= ~std::uint64_t{MOUNT_ATTR_IDMAP};
+    attr.userns_fd = 0;
+    if (::syscall(SYS_mount_setattr, bind.tree.get(), "", AT_EMPTY_PATH, &attr, sizeof attr) != 0)
+        return fail_errno("restricting the mount of {}", printable(bind.path));
+    return {};
 }
 
 } // namespace
@@ -41,31 +89,12 @@ Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& id
 {
     std::vector<Bind> binds;
     for (const Mount& mount : spec.mounts) {
-        Bind bind{.source = {}, .target = mount.target, .mode = mount.mode, .workspace = mount.workspace};
-        BERTH_TRY(bind.source, open_source(mount.source));
-        struct stat st{};
-        if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(mount.source));
-        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-            return fail(Code::Invalid, "mount source {} is neither a directory nor a file",
-                        printable(mount.source));
-        bind.file = S_ISREG(st.st_mode);
+        Bind bind{.target = mount.target, .mode = mount.mode, .workspace = mount.workspace};
+        BERTH_CHECK(open_source(mount.source, bind));
         if (bind.file && bind.mode == Mount::Mode::Copy)
             return fail(Code::Unsupported, "mount source {} is a file: only a directory can be a copy",
                         printable(mount.source));
-        if (identity.mode == IdMode::Mapped) {
-            BERTH_TRY(bind.idmap, sys::make_user_namespace({{st.st_uid, identity.outside(user.uid), 1}},
-                                                           {{st.st_gid, identity.outside(user.gid), 1}}));
-            const std::string self = fmt::format("/proc/self/fd/{}", bind.source.get());
-            if (!can_idmap(self, bind.idmap.get())) {
-                if (bind.mode == Mount::Mode::ReadWrite)
-                    return fail(
-                        Code::Unsupported,
-                        "the file system of {} cannot be mapped to the sandbox's ids, so it cannot be "
-                        "writable inside: mount it :ro or :copy",
-                        printable(mount.source));
-                bind.idmap.reset();
-            }
-        }
+        if (identity.mode != IdMode::Own) BERTH_CHECK(clone_source(bind, identity, user));
         binds.push_back(std::move(bind));
     }
     return binds;
@@ -78,11 +107,15 @@ void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
     int copies = 0;
     for (const Bind& bind : plan.binds) {
         stage(list, parent, fmt::format("mounting {}", bind.target));
-        const auto user_namespace = bind.idmap ? list.borrow(bind.idmap.get()) : sys::Slot{};
-        std::uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-        if (bind.mode != Mount::Mode::ReadWrite) attributes |= MOUNT_ATTR_RDONLY;
-        const auto tree = list.open_tree(list.borrow(bind.source.get()));
-        list.mount_attr(tree, attributes, user_namespace);
+        sys::Slot tree;
+        if (bind.tree) {
+            tree = list.borrow(bind.tree.get());
+        } else {
+            const auto source = list.open_beneath({}, bind.path, O_PATH | O_CLOEXEC, kNoLinks);
+            tree = list.open_tree(source);
+            list.mount_attr(tree, attributes_of(bind));
+            list.close(source);
+        }
 
         // What is made on the way belongs to root inside, not to the host's root.
         if (identity.mode == IdMode::Mapped) list.fs_ids(identity.outside(0), identity.outside(0));

@@ -91,7 +91,10 @@ void cover(sys::StepList& list, const policy::BoundFiles& files, const Attachmen
     list.mount_attr(tree, MOUNT_ATTR_RDONLY);
     list.close(tree);
     list.close(directory, sys::kMissing);
-    attach(list, path, deny.tree);
+    const auto file = list.open_file_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, sys::kMissing);
+    list.move_mount(deny.tree, file, sys::kMissing);
+    list.close(file, sys::kMissing);
+    list.close(deny.tree);
 }
 
 /// Where a link of the template's own root leads ("bin" -> "usr/bin"); empty when it is none.
@@ -112,6 +115,7 @@ std::vector<Attachment> take_clones(sys::StepList& list, const Plan& plan)
     bool denies = false;
     for (const auto& rule : files.rules) {
         if (rule.path.empty() || rule.path == "/" || around(files, rule) == rule.access) continue;
+        if (rule.path == "/proc" || rule.path == "/dev") continue; // always there, and the sandbox's own
         if (!link_in_template(plan, rule.path).empty()) {
             out.push_back({.rule = &rule, .tree = {}});
             continue;

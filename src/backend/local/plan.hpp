@@ -26,14 +26,15 @@ struct RootLayers {
 
 /// A host object to be shown inside, held by descriptor since it was checked.
 struct Bind {
-    UniqueFd source; ///< O_PATH
+    UniqueFd source;  ///< O_PATH
+    std::string path; ///< where it really lies on the host
     std::string target;
     Mount::Mode mode = Mount::Mode::ReadOnly;
     bool file = false;
     bool workspace = false;
-    UniqueFd idmap; ///< Mapped: the owner outside is the default user inside, all others nobody
-    /// Protected names that had to be made in a writable source, so that they can be held; removed again.
-    std::vector<std::string> placeholders;
+    /// Root: a detached clone with its attributes set, ready to be attached. An ordinary user can
+    /// clone only inside his own namespace, so there the steps do it.
+    UniqueFd tree;
 };
 
 /// How the network of the sandbox is kept apart.

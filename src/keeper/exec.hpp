@@ -1,0 +1,61 @@
+#pragma once
+
+#include "keeper/sys.hpp"
+#include "keeper/wire.hpp"
+
+namespace berth::keeper {
+
+/// One command and its log. A slot with state Unknown is free.
+struct Exec {
+    u64 id;
+    State state;
+    std::uint32_t flags;
+    int pid;
+    int status;      ///< raw wait status once Exited
+    bool start_told; ///< the record stands in the index
+    bool exit_told;
+    bool drop_tail; ///< no holes here: what comes after the limit is not stored
+    bool wide[2];   ///< the pipe was enlarged
+
+    int input;     ///< write end, or the master of a pty, or -1
+    int source[2]; ///< read ends; -1 at end of file
+    int log[2];
+    int index;
+
+    u64 limit;
+    u64 records;
+    u64 bytes[2];     ///< logical size
+    u64 gap_from[2];  ///< bytes from here to `bytes` were lost and have no record yet...
+    bool gap_open[2]; ///< ...when this is set
+    u64 punched[2];
+    u64 lost;
+    u64 rest_until[2]; ///< pace: the source is left alone until then
+
+    u64 write; ///< last write id, and what it was answered
+    std::int64_t write_answer;
+
+    int owner; ///< client to notify, or -1
+    u64 request;
+};
+
+inline constexpr int kMaxLive = 256;
+inline constexpr int kMaxClosed = 32; ///< remembered for LIST; the oldest is forgotten first
+
+extern Exec execs[kMaxLive + kMaxClosed];
+extern int exec_high; ///< slots above were never used: neither scanned nor resident
+
+Exec* find_exec(u64 id);
+
+/// A cleared slot, or null when as many execs live as there may.
+Exec* claim_slot();
+
+/// Closes whatever it still holds and frees the slot.
+void release(Exec& x);
+
+constexpr Kind kind_of(const Exec& x, int stream)
+{
+    if (x.flags & kTerminal) return Kind::Pty;
+    return stream == 0 ? Kind::Out : Kind::Err;
+}
+
+} // namespace berth::keeper

@@ -1,0 +1,206 @@
+// The log of an exec. Everything that comes through a pipe is hostile in amount only: it is never
+// interpreted. What bounds it: the head-and-tail limit of the bytes, the pace of the records.
+
+#include "keeper/output.hpp"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/ioctl.h>
+
+#include "keeper/clients.hpp"
+
+namespace berth::keeper {
+namespace {
+
+constexpr std::size_t kBuffer = 65536;
+constexpr u64 kPage = 4096;
+constexpr u64 kHoleStep = 1 << 20;
+constexpr int kWidePipe = 1 << 20;
+constexpr int kSmallRead = 4096;
+constexpr u64 kRest = 200'000;       // ns, after a small read
+constexpr u64 kLongRest = 5'000'000; // ns, once the index is long
+constexpr u64 kLongIndex = 100'000;  // records
+constexpr u64 kRetry = 100'000'000;  // ns, after the disk refused something
+constexpr u64 kPtyBacklog = 131072;  // more than the kernel buffers for a terminal
+
+char buffer[kBuffer];
+
+constexpr u64 head_size(u64 limit) { return limit / 2 / kPage * kPage; }
+
+bool append(Exec& x, Kind kind, u64 offset, std::uint32_t length, int status)
+{
+    const Record record{offset, wall_ns(), length, static_cast<std::uint32_t>(x.records), kind, 0, status};
+    // A record is whole or not there: a torn one is written again at the same place.
+    if (call(SYS_pwrite64, x.index, &record, sizeof record, record_at(x.records)) != sizeof record)
+        return false;
+    ++x.records;
+    wake_followers(x.id);
+    return true;
+}
+
+/// Bytes [bytes, bytes + n) of the stream are gone.
+void lose(Exec& x, int stream, u64 n)
+{
+    if (!x.gap_open[stream]) x.gap_from[stream] = x.bytes[stream];
+    x.gap_open[stream] = true;
+    x.bytes[stream] += n;
+    x.lost += n;
+}
+
+bool tell_start(Exec& x)
+{
+    if (!x.start_told) x.start_told = append(x, Kind::Start, 0, 0, x.pid);
+    return x.start_told;
+}
+
+bool tell_gap(Exec& x, int stream)
+{
+    if (!tell_start(x)) return false;
+    while (x.gap_open[stream]) {
+        const u64 left = x.bytes[stream] - x.gap_from[stream];
+        const auto part = static_cast<std::uint32_t>(left < kHoleStep << 10 ? left : kHoleStep << 10);
+        if (!append(x, Kind::Gap, x.gap_from[stream], part, static_cast<int>(kind_of(x, stream))))
+            return false;
+        x.gap_from[stream] += part;
+        if (part == left) x.gap_open[stream] = false;
+    }
+    return true;
+}
+
+/// Keeps head and tail of a stream: tells the new end of the gap, then makes the hole, so that a
+/// reader who looks at the head after reading never takes zeros for bytes.
+void bound(Exec& x, int stream)
+{
+    const u64 head = head_size(x.limit);
+    const u64 quarter = x.limit / 4 / kPage * kPage;
+    const u64 step = quarter < kHoleStep ? quarter : kHoleStep;
+    if (x.bytes[stream] <= x.limit + step) return;
+    const u64 end = (x.bytes[stream] - (x.limit - head)) / kPage * kPage;
+    const u64 from = x.punched[stream] != 0 ? x.punched[stream] : head;
+    if (end < from + step) return;
+    const auto field = static_cast<long>(offsetof(IndexHead, gap_end)) + 8 * stream;
+    if (call(SYS_pwrite64, x.index, &end, sizeof end, field) != sizeof end) return;
+    if (call(SYS_fallocate, x.log[stream], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, end - from) < 0)
+        x.drop_tail = true; // the bytes up to here stay on disk; from now on nothing is added
+    x.punched[stream] = end;
+}
+
+bool store(Exec& x, int stream, std::size_t n)
+{
+    if (x.drop_tail && x.bytes[stream] >= x.limit) {
+        lose(x, stream, n);
+        // One record for many reads: the gap is told when it is large, or at the end.
+        if (x.bytes[stream] - x.gap_from[stream] >= kHoleStep) return tell_gap(x, stream);
+        return true;
+    }
+    std::size_t written = 0;
+    while (written < n) {
+        const long w =
+            call(SYS_pwrite64, x.log[stream], buffer + written, n - written, x.bytes[stream] + written);
+        if (w == -EINTR) continue;
+        if (w <= 0) break;
+        written += static_cast<std::size_t>(w);
+    }
+    bool told = tell_gap(x, stream);
+    if (written != 0 && told)
+        told = append(x, kind_of(x, stream), x.bytes[stream], static_cast<std::uint32_t>(written), 0);
+    if (told)
+        x.bytes[stream] += written;
+    else
+        lose(x, stream, written); // stored, but no record says so: a gap, once the index grows again
+    if (written < n) lose(x, stream, n - written);
+    return told && written == n;
+}
+
+void end_of_stream(Exec& x, int stream)
+{
+    // A pty has one descriptor for both ways; its input ends with it.
+    if (x.input == x.source[stream]) x.input = -1;
+    close_fd(x.source[stream]);
+}
+
+/// Bytes read, 0 at the end, negative errno when nothing is there.
+long take(Exec& x, int stream)
+{
+    const long n = call(SYS_read, x.source[stream], buffer, kBuffer);
+    if (n == -EAGAIN || n == -EINTR) return n;
+    if (n <= 0) { // 0, or EIO: nobody has the other side of the terminal open
+        end_of_stream(x, stream);
+        return 0;
+    }
+    if (!store(x, stream, static_cast<std::size_t>(n))) retry_at = steady_ns() + kRetry;
+    if (!x.drop_tail) bound(x, stream);
+    if (n < kSmallRead) {
+        if (x.records > kLongIndex)
+            x.rest_until[stream] = steady_ns() + kLongRest;
+        else if (x.flags & kPace)
+            x.rest_until[stream] = steady_ns() + kRest;
+    } else if (n == kBuffer && !x.wide[stream] && !(x.flags & kTerminal)) {
+        // A writer that fills its pipe gets a longer one; a user's share of those may be used up.
+        call(SYS_fcntl, x.source[stream], F_SETPIPE_SZ, kWidePipe);
+        x.wide[stream] = true;
+    }
+    return n;
+}
+
+} // namespace
+
+u64 retry_at = 0;
+
+long begin_log(Exec& x)
+{
+    IndexHead head{};
+    head.magic = kIndexMagic;
+    head.limit = x.limit;
+    head.gap_start[0] = head.gap_start[1] = head_size(x.limit);
+    const long n = call(SYS_pwrite64, x.index, &head, sizeof head, 0);
+    if (n < 0) return n;
+    return n == sizeof head ? 0 : -ENOSPC;
+}
+
+bool drain(Exec& x, int stream) { return take(x, stream) > 0; }
+
+void drain_at_exit(Exec& x)
+{
+    for (int s = 0; s < 2; ++s) {
+        if (x.source[s] < 0) continue;
+        u64 left = kPtyBacklog; // FIONREAD does not see what a terminal has not yet processed
+        if (!(x.flags & kTerminal)) {
+            int waiting = 0;
+            call(SYS_ioctl, x.source[s], FIONREAD, &waiting);
+            left = static_cast<u64>(waiting);
+        }
+        long n = 1;
+        for (u64 taken = 0; taken < left && n > 0; taken += static_cast<u64>(n > 0 ? n : 0)) n = take(x, s);
+        // Usually this finds the end of file, and `closed` need not wait for another round.
+        if (n > 0 && x.source[s] >= 0) take(x, s);
+    }
+}
+
+namespace {
+
+bool tell_all(Exec& x)
+{
+    if (x.index < 0 || x.state == State::Starting) return true;
+    if (!tell_start(x)) return false;
+    // Without holes a gap grows with every read; it is told in large pieces (store) and here at the end.
+    if (x.state == State::Running && x.drop_tail) return true;
+    if (!tell_gap(x, 0) || !tell_gap(x, 1)) return false;
+    if (x.state == State::Running) return true;
+    if (!x.exit_told) x.exit_told = append(x, Kind::Exit, 0, 0, x.status);
+    if (!x.exit_told) return false;
+    if (x.source[0] >= 0 || x.source[1] >= 0) return true;
+    if (!append(x, Kind::Closed, 0, 0, 0)) return false;
+    release(x); // closes the files; what LIST shows stays
+    x.state = State::Closed;
+    return true;
+}
+
+} // namespace
+
+void settle(Exec& x)
+{
+    if (!tell_all(x)) retry_at = steady_ns() + kRetry;
+}
+
+} // namespace berth::keeper

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// The index of an exec's log: a head of 64 bytes, then records of 32; the number of a record is
+/// its sequence number. Bytes are in `out` and `err` at their logical offset. The order of writes
+/// is bytes, record, eventfd: a record that is there has its bytes there.
+namespace berth::keeper {
+
+enum class Kind : std::uint16_t { None, Start, Out, Err, Pty, Exit, Closed, Gap };
+
+inline constexpr std::uint64_t kIndexMagic = 0x31307864'69687462; // "bthidx01"
+inline constexpr std::uint32_t kMaxRecordBytes = 1 << 20;         // of a stream; a gap may be longer
+inline constexpr std::int32_t kStatusUnknown = -1;                // no wait status looks like this
+
+struct IndexHead {
+    std::uint64_t magic;
+    std::uint64_t limit;
+    std::uint64_t gap_start[2]; ///< end of the kept beginning; the same for ever
+    std::uint64_t gap_end[2];   ///< grows; bytes from gap_start to here are gone. 0: no gap
+    std::uint64_t reserved[2];
+};
+
+struct Record {
+    std::uint64_t offset;
+    std::uint64_t time;     ///< wall clock, ns
+    std::uint32_t length;   ///< bytes; of a gap: bytes lost
+    std::uint32_t sequence; ///< low half, to tell a record from garbage
+    Kind kind;
+    std::uint16_t reserved;
+    std::int32_t status; ///< Exit: raw wait status; Gap: the Kind of its stream; Start: pid inside
+};
+
+static_assert(sizeof(IndexHead) == 64 && sizeof(Record) == 32);
+
+constexpr std::uint64_t record_at(std::uint64_t sequence)
+{
+    return sizeof(IndexHead) + sequence * sizeof(Record);
+}
+
+/// The file a kind of record speaks about: 0 `out`, 1 `err`, -1 none.
+constexpr int stream_of(Kind kind)
+{
+    if (kind == Kind::Out || kind == Kind::Pty) return 0;
+    return kind == Kind::Err ? 1 : -1;
+}
+
+constexpr bool good_head(const IndexHead& head)
+{
+    if (head.magic != kIndexMagic) return false;
+    for (int s = 0; s < 2; ++s)
+        if (head.gap_end[s] != 0 && head.gap_end[s] < head.gap_start[s]) return false;
+    return true;
+}
+
+/// A record as the keeper would have written it at this place; anything else is a torn file.
+constexpr bool good_record(const Record& r, std::uint64_t sequence)
+{
+    if (r.sequence != static_cast<std::uint32_t>(sequence) || r.reserved != 0) return false;
+    if (r.offset > ~std::uint64_t{0} >> 1) return false;
+    switch (r.kind) {
+    case Kind::Start:
+    case Kind::Exit:
+    case Kind::Closed: return r.length == 0 && r.offset == 0;
+    case Kind::Out:
+    case Kind::Err:
+    case Kind::Pty: return r.length != 0 && r.length <= kMaxRecordBytes && r.status == 0;
+    case Kind::Gap:
+        return r.length != 0 && r.status > 0 && r.status < 8 && stream_of(static_cast<Kind>(r.status)) >= 0;
+    default: return false;
+    }
+}
+
+} // namespace berth::keeper

@@ -135,6 +135,19 @@ TEST(Narrower, KeepsProtectedNames)
                 HasSubstr("write /w/.git (read there)"));
 }
 
+TEST(Narrower, ASharedPatternDoesNotOpenWhatIsProtectedAroundIt)
+{
+    // No parser passes such a write rule, but a policy may be built in code.
+    Policy inner;
+    inner.files = {{Access::Write, Glob{"/w/.git/*.md"}}};
+    inner.protected_names = {".git"};
+    Policy outer = inner;
+    outer.files.push_back({Access::Write, Path{"/w"}});
+    ASSERT_EQ(bind_files(inner, test_roots())->decide("/w/.git/a.md"), Access::Write);
+    ASSERT_EQ(bind_files(outer, test_roots())->decide("/w/.git/a.md"), Access::Read);
+    EXPECT_THAT(wider(inner, outer), HasSubstr("write /w/.git/*.md (read there)"));
+}
+
 TEST(Narrower, ComparesNetworks)
 {
     constexpr std::string_view kWords[] = {"off", "allow", "open", "host"};

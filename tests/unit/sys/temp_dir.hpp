@@ -16,10 +16,9 @@ namespace berth::sys {
 /// A directory of a test's own, gone when the test ends.
 class TempDir {
 public:
-    TempDir()
+    TempDir() : TempDir(::getenv("TMPDIR") ? ::getenv("TMPDIR") : "/tmp") {}
+    explicit TempDir(const std::string& base) : path_(base + "/berth-test-XXXXXX")
     {
-        const char* base = ::getenv("TMPDIR");
-        path_ = std::string(base ? base : "/tmp") + "/berth-test-XXXXXX";
         if (!::mkdtemp(path_.data())) throw std::runtime_error("mkdtemp " + path_);
         fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     }

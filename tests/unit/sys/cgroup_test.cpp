@@ -178,7 +178,8 @@ TEST_F(Groups, KillReachesWhatDaemonized)
     ASSERT_TRUE(group);
     auto [ours, theirs] = *socket_pair(SocketKind::SeqPacket);
     auto child = spawn_in(*group, [&] {
-        if (::fork() == 0) {
+        const pid_t middle = ::fork();
+        if (middle == 0) {
             ::setsid();
             if (::fork() == 0) {
                 static_cast<void>(send_message(theirs.get(), "up"));
@@ -186,6 +187,7 @@ TEST_F(Groups, KillReachesWhatDaemonized)
             }
             ::_exit(0);
         }
+        ::waitpid(middle, nullptr, 0); // only the daemon is left when we are
         return 0;
     });
     ASSERT_EQ(receive_message(ours.get(), 16_B)->bytes, "up");

@@ -159,6 +159,8 @@ void hint_workspace(const local::StateDir& state, const SandboxSpec& spec)
 int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec& exec)
 {
     for (const auto& note : outcome.notes) say(note);
+    if (outcome.dropped > 0)
+        say(fmt::format("{} bytes of output beyond --log-limit were dropped", outcome.dropped));
     for (const auto& what : outcome.struck) say(fmt::format("killed: {}", what));
     const bool by_timeout = outcome.timed_out && outcome.struck.empty();
     if (by_timeout) {

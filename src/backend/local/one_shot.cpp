@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/signalfd.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -13,8 +12,7 @@
 #include "backend/local/keeper_image.hpp"
 #include "backend/local/launcher.hpp"
 #include "backend/local/limits.hpp"
-#include "backend/local/plan.hpp"
-#include "backend/local/protect.hpp"
+#include "backend/local/prepare.hpp"
 #include "backend/local/relay.hpp"
 #include "base/hooks.hpp"
 #include "base/scope_exit.hpp"
@@ -107,13 +105,6 @@ std::vector<std::string> init_arguments(const ExecSpec& exec, const Account& use
     return argv;
 }
 
-Bytes default_disk()
-{
-    struct sysinfo info{};
-    if (::sysinfo(&info) != 0) return 1_GiB;
-    return Bytes{static_cast<std::uint64_t>(info.totalram) * info.mem_unit / 4};
-}
-
 /// Turns "No such file or directory" into what the person typed wrong.
 Error explain_start(Error error, const ExecSpec& exec, const Account& user, const std::string& cwd)
 {
@@ -133,42 +124,22 @@ Error explain_start(Error error, const ExecSpec& exec, const Account& user, cons
 } // namespace
 
 Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbox, const ExecSpec& exec,
-                                const RunStreams& streams,
-                                const std::function<void(std::string_view)>& progress)
+                                const RunStreams& streams, const Pools::Progress& progress, Pools* pools)
 {
-    BERTH_CHECK(validate(sandbox));
     BERTH_CHECK(validate(exec));
-    const SandboxSpec& spec = sandbox;
-
-    Plan plan;
-    plan.spec = &spec;
-    plan.state = &state;
-    plan.landlock_abi = landlock_abi();
-    BERTH_TRY(plan.layers, resolve_template(state, spec.root, progress));
-    BERTH_TRY(const auto identity,
-              make_identity(state, plan.layers.root.empty() ? state.path() : plan.layers.root));
-    plan.identity = &identity;
-    BERTH_TRY(const auto user, account_for(exec.user.empty() ? spec.user : exec.user, plan.layers, identity));
-
-    RunOutcome outcome;
+    SandboxSpec spec = sandbox;
+    if (!exec.user.empty()) spec.user = exec.user;
     BERTH_TRY(auto limits, LimitGroups::open(spec));
-    const auto holdings = hold(identity, plan.layers, limits.availability());
-    BERTH_CHECK(admit(spec, holdings, outcome.notes));
-
-    plan.net = spec.policy.network == policy::Network::Host ? NetMode::Host : NetMode::New;
-    plan.disk = spec.policy.limits.disk.value_or(default_disk());
-    BERTH_TRY(plan.binds, open_binds(spec, identity, user));
-    const auto roots = roots_of(spec, user);
-    BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots));
-    BERTH_TRY(const auto protects, ProtectedNames::hold(plan));
-    plan.protected_paths = protects.paths();
+    BERTH_TRY(const auto prepared, prepare(state, spec, limits.availability(), pools, progress));
+    Plan& plan = prepared->plan;
+    const Account& user = prepared->user;
     BERTH_CHECK(limits.make(spec));
     plan.v1_tasks = limits.v1_tasks();
     hooks::kill_point("limits made");
 
     const std::string cwd = working_directory(spec, exec, user);
     BERTH_TRY(auto ends, make_ends(exec));
-    BERTH_TRY(const auto image, keeper_image());
+    BERTH_TRY(const int image, keeper_image());
     Entry entry;
     entry.program = image;
     entry.argv = init_arguments(exec, user, cwd);
@@ -194,10 +165,14 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     const auto& wall = spec.policy.limits.wall_time;
     const bool wall_first = wall && (!exec.timeout || *wall < *exec.timeout);
     if (wall_first) options.timeout = wall;
+    options.limit = exec.log_limit;
     BERTH_TRY(auto seen, relay(launched, std::move(ends.ours), streams, options));
     hooks::kill_point("command ended");
     BERTH_TRY(const auto init_status, init.wait());
 
+    RunOutcome outcome;
+    outcome.notes = prepared->notes;
+    outcome.dropped = seen.dropped;
     outcome.struck = limits.struck();
     if (seen.timed_out && wall_first)
         outcome.struck.push_back(fmt::format("wall time limit {}", show(*wall)));

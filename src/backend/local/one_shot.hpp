@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/local/pools.hpp"
 #include "backend/local/state_dir.hpp"
 #include "base/result.hpp"
 #include "core/exec_event.hpp"
@@ -29,12 +30,13 @@ struct RunOutcome {
     ExitStatus status;
     bool timed_out = false;
     std::vector<std::string> struck; ///< limits that struck: "memory limit 64 MiB"
+    std::uint64_t dropped = 0;       ///< bytes of output beyond the log limit
     std::vector<std::string> notes;  ///< fallbacks: what is weaker here than elsewhere
 };
 
 /// One command in a throw-away sandbox that dies with us.
 [[nodiscard]] Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbox,
                                               const ExecSpec& exec, const RunStreams& streams,
-                                              const std::function<void(std::string_view)>& progress);
+                                              const Pools::Progress& progress, Pools* pools = nullptr);
 
 } // namespace berth::local

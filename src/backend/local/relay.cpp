@@ -37,6 +37,8 @@ struct Channel {
     std::size_t begin = 0;
     std::size_t end = 0;
     Clock::time_point not_before{};
+    std::uint64_t passed = 0;
+    std::uint64_t dropped = 0;
     bool never_blocks = false; ///< a regular file or /dev/null
     int poll_from = -1;        ///< places in the poll set of this round
     int poll_to = -1;
@@ -68,6 +70,7 @@ private:
     void write_channel(Channel& channel);
     void close_source(Channel& channel);
     void emit(ExecEvent::Kind kind, std::string_view bytes, ExitStatus status = ExitStatus::unknown());
+    void emit_gap(std::uint64_t bytes);
     void on_signals();
     void signal_init(int signo) { ::syscall(SYS_pidfd_send_signal, init_.pidfd.get(), signo, nullptr, 0); }
     [[nodiscard]] bool finished() const;
@@ -133,6 +136,14 @@ void Relay::emit(ExecEvent::Kind kind, std::string_view bytes, ExitStatus status
     streams_.on_event(event);
 }
 
+void Relay::emit_gap(std::uint64_t bytes)
+{
+    if (!streams_.on_event) return;
+    ExecEvent event{.sequence = sequence_++, .kind = ExecEvent::Kind::Gap, .time = system_clock().now()};
+    event.gap_bytes = bytes;
+    streams_.on_event(event);
+}
+
 /// Init is our own program, but it lives among hostile ones: its words are checked like theirs.
 Status Relay::read_report()
 {
@@ -193,8 +204,16 @@ void Relay::read_channel(Channel& channel)
         close_source(channel);
         return;
     }
-    const auto size = static_cast<std::size_t>(n);
+    auto size = static_cast<std::size_t>(n);
     if (&channel != input_) {
+        const std::uint64_t room = options_.limit.count - std::min(options_.limit.count, channel.passed);
+        channel.passed += size;
+        if (size > room) {
+            channel.dropped += size - room;
+            result_.dropped += size - room;
+            size = room;
+        }
+        if (size == 0) return;
         emit(channel.kind, {channel.buffer.data(), size});
         if (streams_.on_event || channel.to < 0) return;
         if (size < 4096 && !result_.status) channel.not_before = Clock::now() + kPace;
@@ -332,6 +351,7 @@ Result<RelayResult> Relay::run()
         }
     }
     if (!result_.not_started) {
+        if (result_.dropped > 0) emit_gap(result_.dropped);
         emit(ExecEvent::Kind::Exit, {}, result_.status.value_or(ExitStatus::unknown()));
         emit(ExecEvent::Kind::Closed, {});
     }

@@ -23,6 +23,7 @@ struct RelayEnds {
 struct RelayOptions {
     std::optional<std::chrono::nanoseconds> timeout;
     bool terminal = false;
+    Bytes limit{~0ull}; ///< of each output stream; what comes after is read and dropped
 };
 
 /// What the relay saw. Without `status` init ended without a word: it was killed.
@@ -30,7 +31,7 @@ struct RelayResult {
     std::optional<ExitStatus> status;
     std::optional<Error> not_started;
     bool timed_out = false;
-    bool cancelled = false; ///< a second interrupt: killed
+    std::uint64_t dropped = 0;
 };
 
 /// Moves bytes between us and the command until it has ended and its pipes are empty; forwards

@@ -1,0 +1,43 @@
+#include "backend/local/pools.hpp"
+
+#include <unistd.h>
+
+namespace berth::local {
+
+Status Pools::refill()
+{
+    while (identities_.size() < sizes_.identities) {
+        BERTH_TRY(auto identity, make_identity(*state_, state_->path()));
+        if (identity.mode != IdMode::Mapped) break; // nothing to make ahead
+        identities_.push_back(std::move(identity));
+    }
+    // An ordinary user's namespaces belong to the sandbox's own user namespace and are made with it.
+    if (::geteuid() == 0) BERTH_CHECK(networks_.refill());
+    return {};
+}
+
+Result<Identity> Pools::take_identity(const std::string& idmap_probe)
+{
+    if (identities_.empty()) return make_identity(*state_, idmap_probe);
+    Identity identity = std::move(identities_.front());
+    identities_.pop_front();
+    return identity;
+}
+
+UniqueFd Pools::take_network()
+{
+    if (networks_.ready() == 0) return {};
+    auto taken = networks_.take();
+    return taken ? *std::move(taken) : UniqueFd{};
+}
+
+Result<RootLayers> Pools::layers(const Template& root, const Progress& progress)
+{
+    for (const auto& [known, found] : templates_)
+        if (known == root) return found;
+    BERTH_TRY(auto found, resolve_template(*state_, root, progress));
+    templates_.emplace_back(root, found);
+    return found;
+}
+
+} // namespace berth::local

@@ -1,0 +1,64 @@
+#include "backend/local/prepare.hpp"
+
+#include <sys/sysinfo.h>
+
+#include "backend/local/environment.hpp"
+
+namespace berth::local {
+
+namespace {
+
+/// Throw-away disk without a limit of its own: a quarter of the memory, since that is where it lies.
+Bytes default_disk()
+{
+    struct sysinfo info{};
+    if (::sysinfo(&info) != 0) return 1_GiB;
+    return Bytes{static_cast<std::uint64_t>(info.totalram) * info.mem_unit / 4};
+}
+
+Status refuse_wide_live(const SandboxSpec& spec)
+{
+    if (spec.root.kind != Template::Kind::Live || !spec.policy.files.empty()) return {};
+    return fail(Code::Denied,
+                "template live without file rules would show everything of the host: use --policy "
+                "read-only or workspace-write");
+}
+
+} // namespace
+
+Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSpec& spec,
+                                          const LimitAvailability& limits, Pools* pools,
+                                          const Pools::Progress& progress)
+{
+    BERTH_CHECK(validate(spec));
+    BERTH_CHECK(refuse_wide_live(spec));
+    auto made = std::make_unique<Prepared>();
+    made->spec = spec;
+    Plan& plan = made->plan;
+    plan.spec = &made->spec;
+    plan.state = &state;
+    plan.identity = &made->identity;
+    plan.landlock_abi = landlock_abi();
+    BERTH_TRY(plan.layers, pools != nullptr ? pools->layers(spec.root, progress)
+                                            : resolve_template(state, spec.root, progress));
+    const std::string probe = plan.layers.root.empty() ? state.path() : plan.layers.root;
+    BERTH_TRY(made->identity, pools != nullptr ? pools->take_identity(probe) : make_identity(state, probe));
+    BERTH_TRY(made->user, account_for(spec.user, plan.layers, made->identity));
+
+    const auto holdings = hold(made->identity, plan.layers, limits);
+    BERTH_CHECK(admit(spec, holdings, made->notes));
+
+    plan.disk = spec.policy.limits.disk.value_or(default_disk());
+    if (spec.policy.network == policy::Network::Host)
+        plan.net = NetMode::Host;
+    else if (pools != nullptr)
+        plan.net_namespace = pools->take_network();
+    if (plan.net_namespace) plan.net = NetMode::Pooled;
+    BERTH_TRY(plan.binds, open_binds(spec, made->identity, made->user));
+    BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots_of(spec, made->user)));
+    BERTH_TRY(made->protects, ProtectedNames::hold(plan));
+    plan.protected_paths = made->protects.paths();
+    return made;
+}
+
+} // namespace berth::local

@@ -78,12 +78,11 @@ build_tree() {
     shift
     if [[ ! -f build/$preset/build.ninja ]]; then
         say "configuring build/$preset"
-        cmake --preset "$preset" >"/tmp/berth-configure.$$" 2>&1 || {
-            cat "/tmp/berth-configure.$$" >&2
-            rm -f "/tmp/berth-configure.$$"
+        local output
+        output=$(cmake --preset "$preset" 2>&1) || {
+            printf '%s\n' "$output" >&2
             die 1 "cmake --preset $preset failed"
         }
-        rm -f "/tmp/berth-configure.$$"
     fi
     ninja -C "build/$preset" -j"$(jobs_here)" "$@" >&2
 }

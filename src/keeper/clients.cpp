@@ -66,13 +66,13 @@ void allow_peer(std::uint32_t uid)
     if (peer_count < kMaxPeers) peers[peer_count++] = uid;
 }
 
-void accept_clients(int listener)
+bool accept_clients(int listener)
 {
     for (;;) {
         int socket =
             static_cast<int>(call(SYS_accept4, listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (socket == -EINTR || socket == -ECONNABORTED) continue;
-        if (socket < 0) return;
+        if (socket < 0) return socket == -EAGAIN;
         int slot = 0;
         while (slot < kMaxClients && clients[slot] != 0) ++slot;
         if (slot == kMaxClients || !allowed(socket)) {

@@ -17,8 +17,9 @@ extern int client_high;
 /// Who may connect: uids as the keeper sees them.
 void allow_peer(std::uint32_t uid);
 
-/// Takes every waiting connection; a stranger's, or one too many, is closed.
-void accept_clients(int listener);
+/// Takes every waiting connection; a stranger's, or one too many, is closed. False when there is no
+/// descriptor for one: it keeps waiting, and the listener stays readable.
+bool accept_clients(int listener);
 void drop_client(int client);
 
 /// A checked request with its descriptors. Those that are not taken are closed with it.

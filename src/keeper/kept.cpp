@@ -16,12 +16,14 @@ namespace {
 
 constexpr int kListener = 3;
 constexpr u64 kNever = ~u64{0};
-constexpr u64 kLaunchLook = 5'000'000; // ns between looks at a launch that is late
+constexpr u64 kLaunchLook = 5'000'000;   // ns between looks at a launch that is late
+constexpr u64 kAcceptRest = 100'000'000; // ns
 constexpr int kMaxPolls = 2 + kMaxClients + 2 * (kMaxLive + kMaxClosed);
 
 pollfd polls[kMaxPolls];
 std::uint16_t poll_of[kMaxPolls]; ///< client number, or exec number * 2 + stream
 int deaths = -1;                  ///< signalfd of SIGCHLD
+u64 accept_after = 0;             ///< out of descriptors: the listener is left alone until then
 
 int add_poll(int count, int fd, int who)
 {
@@ -33,7 +35,7 @@ int add_poll(int count, int fd, int who)
 /// Listener and clients, from polls[from] on.
 int poll_sockets(int from)
 {
-    int n = add_poll(from, kListener, 0);
+    int n = add_poll(from, accept_after == 0 ? kListener : -1, 0);
     for (int i = 0; i < client_high; ++i)
         if (clients[i] != 0) n = add_poll(n, clients[i] - 1, i);
     return n;
@@ -48,7 +50,7 @@ bool serve_sockets(int from, int to)
             any = true;
         }
     if (polls[from].revents != 0) {
-        accept_clients(kListener);
+        if (!accept_clients(kListener)) accept_after = steady_ns() + kAcceptRest;
         any = true;
     }
     return any;
@@ -185,6 +187,8 @@ int keep(int argc, char** argv)
             check_launch();
             if (launch_pending()) wake = steady_ns() + kLaunchLook < wake ? steady_ns() + kLaunchLook : wake;
         }
+        if (accept_after != 0 && steady_ns() >= accept_after) accept_after = 0;
+        if (accept_after != 0 && accept_after < wake) wake = accept_after;
         add_poll(0, deaths, 0);
         const int streams = poll_sockets(1);
         const int count = poll_streams(streams, wake);

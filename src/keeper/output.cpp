@@ -67,6 +67,12 @@ bool tell_gap(Exec& x, int stream)
     return true;
 }
 
+bool publish_gap(const Exec& x, int stream, u64 end)
+{
+    const auto field = static_cast<long>(offsetof(IndexHead, gap_end)) + 8 * stream;
+    return call(SYS_pwrite64, x.index, &end, sizeof end, field) == sizeof end;
+}
+
 /// Keeps head and tail of a stream: tells the new end of the gap, then makes the hole, so that a
 /// reader who looks at the head after reading never takes zeros for bytes.
 void bound(Exec& x, int stream)
@@ -78,10 +84,14 @@ void bound(Exec& x, int stream)
     const u64 end = (x.bytes[stream] - (x.limit - head)) / kPage * kPage;
     const u64 from = x.punched[stream] != 0 ? x.punched[stream] : head;
     if (end < from + step) return;
-    const auto field = static_cast<long>(offsetof(IndexHead, gap_end)) + 8 * stream;
-    if (call(SYS_pwrite64, x.index, &end, sizeof end, field) != sizeof end) return;
-    if (call(SYS_fallocate, x.log[stream], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, end - from) < 0)
-        x.drop_tail = true; // the bytes up to here stay on disk; from now on nothing is added
+    if (!publish_gap(x, stream, end)) return;
+    if (call(SYS_fallocate, x.log[stream], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, end - from) <
+        0) {
+        // No holes here: what is stored stays, and from now on nothing is added.
+        x.drop_tail = true;
+        publish_gap(x, stream, x.punched[stream]);
+        return;
+    }
     x.punched[stream] = end;
 }
 

@@ -1,13 +1,14 @@
 #include <arpa/inet.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-
+#include "base/io.hpp"
+#include "base/strings.hpp"
 #include "keeper_process.hpp"
 
 namespace berth::local::test {
@@ -32,6 +33,14 @@ keeper::Reply answer(int socket)
     const auto message = must(sys::receive_message(socket, Bytes{sizeof(keeper::ItemsReply)}, 4));
     if (message.bytes.size() < sizeof(keeper::Reply)) return {};
     return keeper::load<keeper::Reply>(message.bytes.data());
+}
+
+/// User and system time, from /proc/PID/stat.
+long cpu_ticks(pid_t pid)
+{
+    std::string stat = must(read_file("/proc/" + std::to_string(pid) + "/stat"));
+    const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
+    return std::stol(fields[11]) + std::stol(fields[12]);
 }
 
 TEST(KeeperMessages, ThatMakeNoSenseAreRefusedAndLeaveNothingBehind)
@@ -156,6 +165,24 @@ TEST(KeeperMessages, OfSixtyFourClientsAreAllAnswered)
     EXPECT_TRUE(again);
 }
 
+TEST(KeeperMessages, OutOfDescriptorsItAnswersWhomItKnowsAndRests)
+{
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    must(client.ping());
+    // No descriptor above those it has: a new connection stays in the queue.
+    const rlimit none{4, 4};
+    ASSERT_EQ(::prlimit(keeper.child().pid(), RLIMIT_NOFILE, &none, nullptr), 0);
+    KeeperClient waiting = keeper.client(300ms);
+    EXPECT_EQ(waiting.ping().error().code, Code::DeadlineExceeded);
+    const KeeperExec what = keeper.command(1, {"true"});
+    const Launched launched = must(client.exec(what, keeper.make_log(what)));
+    EXPECT_EQ(launched.error, EMFILE);
+    EXPECT_TRUE(client.ping());
+    // 300 ms of waiting with a readable listener: a loop without rest would have used them all.
+    EXPECT_LT(cpu_ticks(keeper.child().pid()), ::sysconf(_SC_CLK_TCK) / 10);
+}
+
 TEST(KeeperMessages, TwoHundredAndFiftySixExecsMayLive)
 {
     rlimit limit{};
@@ -226,11 +253,8 @@ TEST(KeeperMessages, DialGivesASocketInsideTheSandbox)
 
 char state_of(pid_t pid)
 {
-    std::string stat(512, '\0');
-    const UniqueFd file(::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-    stat.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(file.get(), stat.data(), stat.size()))));
-    const auto name_end = stat.rfind(')');
-    return name_end == std::string::npos ? '?' : stat[name_end + 2];
+    const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+    return stat ? (*stat)[stat->rfind(')') + 2] : '?';
 }
 
 void wait_for_state(pid_t pid, char state)
@@ -333,6 +357,38 @@ TEST(KeeperMessages, SignalsFromInsideDoNothingToTheKeeper)
     keeper.run(client, keeper.shell(1, "for s in HUP INT QUIT TERM USR1 PIPE ALRM CHLD; do kill -$s " + pid +
                                            "; done"));
     EXPECT_TRUE(client.ping());
+}
+
+TEST(KeeperMessages, AsPidOneItCannotBeKilledFromInsideAndTakesEverybodyWithIt)
+{
+    TempDir dir;
+    const UniqueFd listener = must(sys::listen_at(dir.fd(), "socket", sys::SocketKind::SeqPacket));
+    const bool root = ::getuid() == 0;
+    // In a user namespace without a map everybody, we too, has the overflow id.
+    const unsigned id = root ? 0 : 65534;
+    const unsigned long namespaces = CLONE_NEWPID | (root ? 0UL : CLONE_NEWUSER);
+    std::optional<sys::Child> child;
+    try {
+        child = start_keeper({"k", std::to_string(id)}, listener.get(), {}, {0, 1, 2}, namespaces);
+    } catch (const std::exception&) {
+        GTEST_SKIP() << "needs user namespaces: sysctl -w user.max_user_namespaces=1000";
+    }
+    KeeperClient client = must(KeeperClient::connect(dir.fd(), "socket", 10s));
+    KeeperExec what =
+        KeeperProcess::shell(1, "kill -9 1; kill -TERM 1; (setsid sh -c 'echo $$; exec sleep 1000' &)");
+    what.uid = what.gid = id;
+    what.flags |= keeper::kNotify;
+    const ExecLog log = must(ExecLog::create(dir.fd(), ExecLog::Streams::Separate));
+    const Launched launched = must(client.exec(what, log));
+    ASSERT_TRUE(launched.started()) << launched.reason();
+    EXPECT_EQ(launched.pid, 2) << "a number of the inside";
+    EXPECT_EQ(must(client.wait_exit(1, 10s)), 0);
+    EXPECT_TRUE(client.ping());
+    EXPECT_EQ(must(client.list())[0].state, keeper::State::Exited) << "the daemon holds the pipe";
+    must(client.stop());
+    EXPECT_TRUE(must(child->wait()).success());
+    ExecFollower follower = must(ExecFollower::read(must(ExecLog::open(dir.fd())), 0));
+    EXPECT_EQ(read_all(follower).events.back().kind, ExecEvent::Kind::Closed) << "the daemon is dead";
 }
 
 } // namespace

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -67,7 +69,7 @@ private:
 /// Starts the embedded program with `fd3` as its descriptor 3. Orphans of what it starts are given to
 /// it, as they would be to pid 1.
 inline sys::Child start_keeper(std::vector<std::string> words, int fd3, std::vector<std::string> env = {},
-                               std::array<int, 3> standard = {0, 1, 2})
+                               std::array<int, 3> standard = {0, 1, 2}, unsigned long namespaces = 0)
 {
     const int image = must(keeper_image());
     std::vector<char*> argv, envp;
@@ -75,8 +77,8 @@ inline sys::Child start_keeper(std::vector<std::string> words, int fd3, std::vec
     argv.push_back(nullptr);
     for (auto& word : env) envp.push_back(word.data());
     envp.push_back(nullptr);
-    const pid_t pid = ::fork();
-    if (pid < 0) throw std::runtime_error("fork");
+    const auto pid = static_cast<pid_t>(::syscall(SYS_clone, namespaces | SIGCHLD, 0, 0, 0, 0));
+    if (pid < 0) throw std::runtime_error("clone");
     if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         ::prctl(PR_SET_CHILD_SUBREAPER, 1);

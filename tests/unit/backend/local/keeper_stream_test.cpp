@@ -1,5 +1,7 @@
+#include <linux/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cstring>
@@ -217,6 +219,31 @@ TEST(KeeperStreams, EndUnknownWhenTheKeeperIsKilledAndTheBytesStay)
     EXPECT_EQ(ran.out, "before\n");
     EXPECT_FALSE(rest.status.known());
     EXPECT_EQ(rest.events.back().kind, ExecEvent::Kind::Closed);
+}
+
+TEST(KeeperStreams, DropTheTailWhereAFileCannotHaveHoles)
+{
+    // A ramfs that is mounted nowhere.
+    const UniqueFd context(static_cast<int>(::syscall(SYS_fsopen, "ramfs", FSOPEN_CLOEXEC)));
+    if (!context) GTEST_SKIP() << "needs root to make a file system: sudo ctest -R DropTheTail";
+    ASSERT_EQ(::syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0), 0);
+    const UniqueFd mount(static_cast<int>(::syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
+    ASSERT_TRUE(mount);
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    const ExecLog log = must(ExecLog::create(mount.get(), ExecLog::Streams::Separate));
+    KeeperExec what = keeper.shell(1, "seq 1 400000; exit 4");
+    what.log_limit = 256 * 1024;
+    ASSERT_TRUE(must(client.exec(what, log)).started());
+    ExecFollower follower =
+        must(ExecFollower::follow(must(ExecLog::open(mount.get())), 1, 0, keeper.client()));
+    const Ran ran = read_all(follower);
+    const std::string all = numbers(1, 400000);
+    EXPECT_GE(ran.out.size(), what.log_limit);
+    EXPECT_LE(ran.out.size(), 2 * what.log_limit);
+    EXPECT_EQ(ran.out.size() + ran.lost, all.size());
+    EXPECT_TRUE(ran.out == all.substr(0, ran.out.size()));
+    EXPECT_EQ(ran.status.code(), 4);
 }
 
 TEST(KeeperStreams, GoOnWithAGapWhenTheDiskIsFull)

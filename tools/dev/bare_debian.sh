@@ -14,7 +14,7 @@ bare_debian() {
         rm -rf --one-file-system "$dir"
         # The mirror this machine uses; debootstrap knows one of its own for machines without bookworm.
         mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
-            awk '$1 == "bookworm" { print $2; exit }')
+            awk '$1 == "bookworm" && !n++ { print $2 }')
         debootstrap --variant=minbase bookworm "$dir" ${mirror:+"$mirror"} >"$archive.log" 2>&1 || {
             tail -n 20 "$archive.log" >&2
             die 1 "debootstrap failed; its log is $archive.log"

@@ -11,10 +11,10 @@ vm_plan() {
 # vm_kernel: downloads and unpacks Debian's newest cloud kernel of this release; prints the directory.
 vm_kernel() {
     local package dir
-    package=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" { print $2; exit }')
+    package=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" && !n++ { print $2 }')
     if [[ -z $package ]]; then
         apt-get -q update >&2
-        package=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" { print $2; exit }')
+        package=$(apt-cache depends linux-image-cloud-amd64 | awk '$1 == "Depends:" && !n++ { print $2 }')
     fi
     [[ -n $package ]] || die 1 "apt knows no linux-image-cloud-amd64"
     dir=$(cache_dir)/$package
@@ -81,9 +81,12 @@ vm_tests_image() {
     git ls-files -z -- tests docs tools README.md CMakeLists.txt src | tar -c --null -T - | tar -x -C "$stage/tree"
     (cd build/release && find . -type f -perm -u+x ! -path '*/CMakeFiles/*' ! -name '*.so*' -print0 | tar -c --null -T -) |
         tar -x -C "$stage/tree/build/release"
+    (cd build/release && find tests tools -name CMakeFiles -prune -o -type d -print0) |
+        (cd "$stage/tree/build/release" && xargs -0 mkdir -p)
     ln -s release/berth "$stage/tree/build/berth"
     ln -s release/berth-hooks "$stage/tree/build/berth-hooks"
-    find build/release -type f -perm -u+x ! -path '*/CMakeFiles/*' -exec ldd {} + 2>/dev/null |
+    # ldd fails for what is static, and says nothing about it.
+    { find build/release -type f -perm -u+x ! -path '*/CMakeFiles/*' -exec ldd {} + 2>/dev/null || true; } |
         awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -vE '/(libc|libm|ld-linux-x86-64)\.so' |
         xargs -r cp -L -t "$stage/lib"
     cp "$1" "$stage/plan"

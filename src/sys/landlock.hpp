@@ -12,6 +12,7 @@ constexpr std::uint64_t kExecute = 1u << 0;
 constexpr std::uint64_t kWriteFile = 1u << 1;
 constexpr std::uint64_t kReadFile = 1u << 2;
 constexpr std::uint64_t kReadDir = 1u << 3;
+constexpr std::uint64_t kMakeBlock = 1u << 11;
 constexpr std::uint64_t kRefer = 1u << 13;    // ABI 2
 constexpr std::uint64_t kTruncate = 1u << 14; // ABI 3
 constexpr std::uint64_t kIoctlDev = 1u << 15; // ABI 5

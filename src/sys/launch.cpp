@@ -19,7 +19,6 @@ constexpr std::uint64_t kCloneClearSighand = 0x100000000ull;
 constexpr std::uint64_t kCloneIntoCgroup = 0x200000000ull;
 constexpr std::size_t kStackSize = 64u << 10;
 constexpr std::size_t kGuard = 4096;
-constexpr int kFirstSlotNumber = 10;
 
 /// Three stacks with a guard page below each, mapped once for the process: a launch may clone twice
 /// more, and every child of the chain shares the memory with those that wait for it.
@@ -57,12 +56,12 @@ Result<Launched> launch(StepList& list, const LaunchOptions& options)
     char* const area = stacks();
     if (area == nullptr) return fail_errno("mapping stacks for a launch");
 
-    // Keep the numbers the program will get (0 to 9) free of descriptors the steps still need.
+    // Keep the numbers the program will get free of descriptors the steps still need.
     std::vector<int> slots = list.slots();
     std::vector<UniqueFd> moved;
     for (int& fd : slots) {
-        if (fd < 0 || fd >= kFirstSlotNumber) continue;
-        moved.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstSlotNumber));
+        if (fd < 0 || fd >= options.low_numbers) continue;
+        moved.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, options.low_numbers));
         if (!moved.back()) return fail_errno("moving descriptor {} out of the way", fd);
         fd = moved.back().get();
     }

@@ -239,7 +239,11 @@ long Runner::landlock_path(const Step& s) noexcept
     const long dir = raw(SYS_open, arg(text(s, 0)), O_PATH | O_CLOEXEC);
     if (dir < 0) return dir;
     landlock_path_beneath_attr rule{};
-    rule.allowed_access = s.a;
+    // Rights of directories are refused on a file.
+    constexpr std::uint64_t of_files = 0b1100'0000'0000'0111; // execute, write, read, truncate, device ioctl
+    struct stat st{};
+    if (const long r = raw(SYS_fstat, dir, arg(&st)); r < 0) return r;
+    rule.allowed_access = S_ISDIR(st.st_mode) ? s.a : s.a & of_files;
     rule.parent_fd = static_cast<int>(dir);
     const long r = raw(SYS_landlock_add_rule, image.slots[s.fd], LANDLOCK_RULE_PATH_BENEATH, arg(&rule), 0);
     close_fd(dir);
@@ -421,6 +425,18 @@ long Runner::one(const Step& s) noexcept
         return raw(SYS_close_range, static_cast<long>(s.a), ~0u, 4 /* CLOSE_RANGE_CLOEXEC */);
     case Op::Send: return send(s);
     case Op::Clone: return clone(s);
+    case Op::WaitChild: {
+        int status = 0;
+        long pid = 0;
+        do pid = raw(SYS_wait4, -1, arg(&status), 0x40000000 /* __WALL */, 0);
+        while (pid == -EINTR);
+        return pid < 0 ? pid : status != 0 ? -ECHILD : 0;
+    }
+    case Op::ClearSignals: {
+        const std::uint64_t none = 0;
+        return raw(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, arg(&none), 0, sizeof none);
+    }
+    case Op::ControlTerminal: return raw(SYS_ioctl, slot(s.fd), 0x540e /* TIOCSCTTY */, 0);
     case Op::KillParent: return raw(SYS_pidfd_send_signal, slot(s.fd), SIGKILL, 0, 0);
     case Op::Exec:
         return raw(SYS_execveat, slot(s.fd), arg(""), arg(image.vectors[s.a]), arg(image.vectors[s.b]),

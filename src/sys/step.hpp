@@ -51,6 +51,9 @@ enum class Op : std::uint32_t {
     CloseOnExec,    ///< a: first descriptor number that must not survive exec
     Send,           ///< fd: socket, bytes, a: offset to patch with own pid or ~0, text[1]: slots, b: how many
     Clone,          ///< a: flags, b: block the child runs, c: exit signal -> out: pidfd
+    WaitChild,      ///< reaps a child that a Clone step made; it must have ended well
+    ClearSignals,   ///< an empty signal mask: the launcher had blocked them all
+    ControlTerminal, ///< fd becomes the controlling terminal of the session
     KillParent,     ///< fd: pidfd of the parent (only tests)
     Exec,           ///< fd: program; arguments: a, environment: b
     ExecPath,       ///< candidates: c, arguments: a, environment: b

@@ -468,14 +468,17 @@ void StepList::send(Slot socket, std::string_view bytes, std::uint64_t pid_offse
     s.b = fds.size();
 }
 
-Slot StepList::clone(std::uint64_t flags, std::uint32_t block, int exit_signal)
+void StepList::clone(std::uint64_t flags, std::uint32_t block, int exit_signal)
 {
     Step& s = add(Op::Clone);
     s.a = flags;
     s.b = block;
     s.c = static_cast<std::uint64_t>(exit_signal);
-    return {};
 }
+
+void StepList::wait_child() { add(Op::WaitChild); }
+void StepList::clear_signals() { add(Op::ClearSignals); }
+void StepList::control_terminal(Slot terminal) { add(Op::ControlTerminal).fd = terminal.index; }
 
 void StepList::kill_parent(Slot parent_pidfd) { add(Op::KillParent).fd = parent_pidfd.index; }
 

@@ -88,7 +88,10 @@ public:
     void close_on_exec_from(int number);
     /// Sends `bytes` with the descriptors of `fds`; at `pid_offset` stands the sender's pid, 32 bits.
     void send(Slot socket, std::string_view bytes, std::uint64_t pid_offset, const std::vector<Slot>& fds);
-    Slot clone(std::uint64_t flags, std::uint32_t block, int exit_signal);
+    void clone(std::uint64_t flags, std::uint32_t block, int exit_signal);
+    void wait_child();
+    void clear_signals();
+    void control_terminal(Slot terminal);
     void kill_parent(Slot parent_pidfd);
     void exec(Slot program, const std::vector<std::string>& argv, const std::vector<std::string>& env);
     void exec_path(const std::vector<std::string>& candidates, const std::vector<std::string>& argv,

@@ -81,8 +81,7 @@ Result<sys::StepList> launch_steps(const Plan& plan, const Entry& entry, int sel
     list.dup(list.borrow(entry.err), 2);
     list.dup(list.borrow(entry.socket), 3);
     int next = 4;
-    // The lease of the ids lives as long as somebody holds this descriptor: the first process does.
-    if (identity.range) list.dup(list.borrow(identity.range->fd()), next++);
+    for (const int fd : plan.keep_open) list.dup(list.borrow(fd), next++);
     list.close_on_exec_from(hooks::wall_off("close-descriptors") ? 1000 : next);
     list.exec(list.borrow(entry.program), entry.argv, entry.env);
     return list;
@@ -93,7 +92,9 @@ Result<sys::Launched> launch(const Plan& plan, const Entry& entry)
     const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     if (!self) return fail_errno("opening our own pidfd");
     BERTH_TRY(auto list, launch_steps(plan, entry, self.get()));
-    const sys::LaunchOptions options{.namespaces = namespaces(plan), .cgroup = entry.cgroup};
+    const sys::LaunchOptions options{.namespaces = namespaces(plan),
+                                     .cgroup = entry.cgroup,
+                                     .low_numbers = 4 + static_cast<int>(plan.keep_open.size())};
     auto launched = sys::launch(list, options);
     if (!launched) return std::unexpected(with_remedy(std::move(launched).error(), plan));
     return launched;

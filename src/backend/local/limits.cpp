@@ -1,8 +1,11 @@
 #include "backend/local/limits.hpp"
 
+#include <algorithm>
+
 #include "base/hooks.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
+#include "sys/cgroup_files.hpp"
 
 namespace berth::local {
 
@@ -15,6 +18,20 @@ policy::Holding holding(const sys::Facility& facility, std::string_view name)
                 .how = fmt::format("control group {} ({})", name, sys::to_string(facility.version))};
     return {.tier = policy::Tier::None,
             .how = fmt::format("{}: {}", facility.lack.reason, facility.lack.remedy)};
+}
+
+/// The cheap question every run asks: one directory is read, since each group of ours is in the
+/// first place that exists. Only when a maker there is dead is the whole machine looked at.
+bool left_by_the_dead(const sys::CgroupTree& tree)
+{
+    const auto& freezer = tree.of(sys::Controller::Freezer);
+    const std::string& where = tree.leaf().available() ? tree.leaf().where : freezer.where;
+    if (where.empty()) return false;
+    return std::ranges::any_of(sys::subgroups(where + "/" + sys::CgroupOptions{}.parent),
+                               [](const std::string& name) {
+                                   const auto maker = sys::maker_of(name);
+                                   return maker && !sys::may_be_alive(*maker);
+                               });
 }
 
 } // namespace
@@ -53,6 +70,7 @@ Status LimitGroups::make(const SandboxSpec& spec)
     if (can(sys::Controller::Pids)) limits_.pids = wanted.pids;
     limits_.oom_takes_all = true; // the sandbox is one command; half of it is worth nothing
     if (limits_.controllers().none()) return {};
+    if (left_by_the_dead(*tree_)) (void)tree_->sweep(); // what is busy now is swept another time
     BERTH_TRY(auto group, tree_->make(spec.id, limits_));
     group_.emplace(std::move(group));
     return {};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +51,7 @@ struct Plan {
     const StateDir* state = nullptr;
     const Identity* identity = nullptr;
     RootLayers layers;
-    std::vector<Bind> binds;
+    std::span<const Bind> binds;
     policy::BoundFiles files;
     NetMode net = NetMode::New;
     UniqueFd net_namespace;    ///< Pooled
@@ -58,6 +59,9 @@ struct Plan {
     std::string durable_upper; ///< a directory of the state directory for uppers; empty: throw-away
     std::vector<int> v1_tasks; ///< `tasks` files of v1 groups to enter; borrowed
     bool kept = false;         ///< a keeper, not a one-shot init
+    /// The keeper places execs in v2 groups by clone3; each exec then loses it by a filter of its own.
+    bool keeper_clones = false;
+    std::vector<int> keep_open; ///< descriptors the first process holds for as long as it lives; borrowed
     int landlock_abi = 0;
     /// Absolute paths inside of what has a protected name and lies below a writable rule.
     std::vector<std::string> protected_paths;
@@ -76,6 +80,12 @@ void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent);
 [[nodiscard]] Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent);
 /// Hostname, limits, identity, capabilities, landlock, filter: everything from step 10 on but the exec.
 void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace);
+
+/// Parts of it, for a command that is started from outside into a sandbox that stands already.
+void add_limits(sys::StepList& list, const Plan& plan);
+/// `always`: a domain of its own even without file rules, so that siblings cannot be looked into.
+void add_landlock(sys::StepList& list, const Plan& plan, bool always);
+void add_filter(sys::StepList& list, const Plan& plan);
 
 /// Opens and checks the mounts of the spec.
 [[nodiscard]] Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity,

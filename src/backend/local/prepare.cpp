@@ -54,10 +54,14 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     else if (pools != nullptr)
         plan.net_namespace = pools->take_network();
     if (plan.net_namespace) plan.net = NetMode::Pooled;
-    BERTH_TRY(plan.binds, open_binds(spec, made->identity, made->user));
+    BERTH_TRY(made->binds, open_binds(spec, made->identity, made->user));
+    plan.binds = made->binds;
     BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots_of(spec, made->user)));
     BERTH_TRY(made->protects, ProtectedNames::hold(plan));
     plan.protected_paths = made->protects.paths();
+    plan.keep_open = made->protects.locks();
+    // The lease of the ids, too, lives as long as somebody holds its descriptor.
+    if (made->identity.range) plan.keep_open.push_back(made->identity.range->fd());
     return made;
 }
 

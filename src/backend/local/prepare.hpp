@@ -19,6 +19,7 @@ struct Prepared {
     SandboxSpec spec;
     Identity identity;
     Account user;
+    std::vector<Bind> binds;
     ProtectedNames protects;
     Plan plan;
     std::vector<std::string> notes; ///< limits that are not held, asked for as best effort

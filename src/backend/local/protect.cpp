@@ -178,6 +178,13 @@ Status ProtectedNames::add_placeholder(const StateDir& state, int source, const 
     return {};
 }
 
+std::vector<int> ProtectedNames::locks() const
+{
+    std::vector<int> fds;
+    for (const auto& placeholder : placeholders_) fds.push_back(placeholder.lock.get());
+    return fds;
+}
+
 ProtectedNames::~ProtectedNames()
 {
     for (const auto& placeholder : placeholders_) {

@@ -27,6 +27,10 @@ public:
     /// Absolute paths inside the sandbox.
     [[nodiscard]] const std::vector<std::string>& paths() const noexcept { return paths_; }
 
+    /// Borrowed descriptors that hold the placeholders; the sandbox's first process keeps them open,
+    /// so that they are held as long as it lives, whatever becomes of us.
+    [[nodiscard]] std::vector<int> locks() const;
+
     /// Removes placeholders whose users are all gone; what a killed run left behind.
     [[nodiscard]] static Result<std::size_t> sweep(const StateDir& state);
 

@@ -27,6 +27,8 @@ bool shares_writable(const Plan& plan)
     return false;
 }
 
+} // namespace
+
 void add_limits(sys::StepList& list, const Plan& plan)
 {
     const policy::Limits& limits = plan.spec->policy.limits;
@@ -37,24 +39,25 @@ void add_limits(sys::StepList& list, const Plan& plan)
     list.umask(022);
 }
 
-void add_landlock(sys::StepList& list, const Plan& plan)
+void add_landlock(sys::StepList& list, const Plan& plan, bool always)
 {
     namespace ll = sys::landlock;
     if (plan.landlock_abi == 0 || hooks::wall_off("landlock")) return;
     const bool file_rules = !plan.files.empty();
-    const std::uint64_t scopes = plan.net == NetMode::Host ? ll::scopes(plan.landlock_abi) : 0;
-    if (!file_rules && scopes == 0) return;
+    const std::uint64_t scopes = always || plan.net == NetMode::Host ? ll::scopes(plan.landlock_abi) : 0;
+    if (!file_rules && scopes == 0 && !always) return;
     const std::uint64_t writing = file_rules ? ll::writing(plan.landlock_abi) : 0;
-    // A ruleset must handle something; REFER allowed on / restricts nothing.
-    const std::uint64_t handled = writing != 0 ? writing : ll::kRefer;
+    // A ruleset must handle something; what is allowed on / again restricts nothing.
+    const std::uint64_t harmless = plan.landlock_abi >= 2 ? ll::kRefer : ll::kMakeBlock;
+    const std::uint64_t handled = writing != 0 ? writing : harmless;
     const auto rules = list.landlock_create(handled, 0, scopes);
     if (!file_rules) {
-        list.landlock_path(rules, "/", ll::kRefer);
+        list.landlock_path(rules, "/", harmless);
     } else {
         for (const auto& rule : plan.files.rules)
             if (rule.access == policy::Access::Write && !rule.path.empty())
                 list.landlock_path(rules, rule.path, writing, ENOENT);
-        for (const char* always : {"/dev", "/proc"}) list.landlock_path(rules, always, writing);
+        for (const char* own : {"/dev", "/proc"}) list.landlock_path(rules, own, writing);
     }
     list.landlock_apply(rules);
     list.close(rules);
@@ -65,12 +68,10 @@ void add_filter(sys::StepList& list, const Plan& plan)
     if (hooks::wall_off("filter")) return;
     sys::FilterOptions options;
     options.refuse_set_id = shares_writable(plan);
-    options.allow_clone3 = plan.kept;
+    options.allow_clone3 = plan.keeper_clones;
     options.allow_namespaces = plan.spec->policy.nested_namespaces;
     list.seccomp(sys::seccomp_filter(options));
 }
-
-} // namespace
 
 void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace)
 {
@@ -99,7 +100,7 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
     if (filter_first) {
         // Without no_new_privs a filter needs CAP_SYS_ADMIN over the own namespace: still held here.
         stage(list, parent, "installing the filter");
-        add_landlock(list, plan);
+        add_landlock(list, plan, false);
         add_filter(list, plan);
     }
     stage(list, parent, "dropping capabilities");
@@ -116,7 +117,7 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
         stage(list, parent, "forbidding new privileges");
         list.no_new_privs();
         stage(list, parent, "installing landlock and the filter");
-        add_landlock(list, plan);
+        add_landlock(list, plan, false);
         add_filter(list, plan);
     }
 }

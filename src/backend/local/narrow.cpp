@@ -1,0 +1,231 @@
+// A command with a policy narrower than its sandbox's. It is started from outside, before any
+// filter of the sandbox applies to it: a child enters the sandbox's namespaces, a process P in it
+// makes a further mount namespace, puts the narrower walls up and clones the command, which names
+// itself to the keeper and is adopted when P ends. So its log and its exit are as safe as those of
+// every other exec. Landlock is no second wall here but the only one against looking into a
+// sibling's root through /proc; without it the request is refused.
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "backend/local/environment.hpp"
+#include "backend/local/launcher.hpp"
+#include "backend/local/sandbox.hpp"
+#include "base/hooks.hpp"
+#include "base/strings.hpp"
+#include "sys/caps.hpp"
+#include "sys/landlock.hpp"
+#include "sys/launch.hpp"
+#include "sys/socket.hpp"
+
+namespace berth::local {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The command's streams: its ends, and those that go to the keeper.
+struct Streams {
+    UniqueFd in, out, err;
+    std::vector<UniqueFd> keeper;
+};
+
+Status add_pipe(UniqueFd& read, UniqueFd& write)
+{
+    int ends[2];
+    if (::pipe2(&ends[0], O_CLOEXEC) != 0) return fail_errno("making a pipe");
+    read.reset(ends[0]);
+    write.reset(ends[1]);
+    return {};
+}
+
+/// A terminal of the sandbox's own devpts, opened from outside.
+Status open_terminal(pid_t keeper, TerminalSize size, Streams& streams)
+{
+    const UniqueFd root(
+        ::open(fmt::format("/proc/{}/root", keeper).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!root) return fail_errno("opening the sandbox's root");
+    open_how how{};
+    how.flags = O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS;
+    UniqueFd master(static_cast<int>(::syscall(SYS_openat2, root.get(), "dev/pts/ptmx", &how, sizeof how)));
+    if (!master) return fail_errno("opening a terminal of the sandbox");
+    int unlock = 0;
+    if (::ioctl(master.get(), TIOCSPTLCK, &unlock) != 0)
+        return fail_errno("unlocking a terminal of the sandbox");
+    UniqueFd slave(::ioctl(master.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!slave) return fail_errno("opening the other end of a terminal of the sandbox");
+    const winsize window{.ws_row = size.rows, .ws_col = size.columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ::ioctl(master.get(), TIOCSWINSZ, &window);
+    streams.in.reset(::fcntl(slave.get(), F_DUPFD_CLOEXEC, 3));
+    streams.out.reset(::fcntl(slave.get(), F_DUPFD_CLOEXEC, 3));
+    streams.err = std::move(slave);
+    streams.keeper.push_back(std::move(master));
+    return {};
+}
+
+Result<Streams> make_streams(const ExecSpec& spec, pid_t keeper)
+{
+    Streams streams;
+    if (spec.terminal) {
+        BERTH_CHECK(open_terminal(keeper, *spec.terminal, streams));
+        return streams;
+    }
+    streams.keeper.resize(2);
+    BERTH_CHECK(add_pipe(streams.keeper[0], streams.out));
+    BERTH_CHECK(add_pipe(streams.keeper[1], streams.err));
+    if (spec.input == ExecSpec::Stdin::Open) {
+        streams.keeper.emplace_back();
+        BERTH_CHECK(add_pipe(streams.in, streams.keeper[2]));
+    } else {
+        streams.in.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        if (!streams.in) return fail_errno("opening /dev/null");
+    }
+    return streams;
+}
+
+/// The places where a command without a slash may lie.
+std::vector<std::string> candidates(const std::string& command, const std::vector<std::string>& env)
+{
+    if (command.find('/') != std::string::npos) return {command};
+    std::vector<std::string> out;
+    for (const auto& variable : env)
+        if (variable.starts_with("PATH="))
+            for (const auto& dir : split(variable.substr(5), ':'))
+                if (!dir.empty()) out.push_back(dir + "/" + command);
+    return out;
+}
+
+std::string adopt_message(std::uint64_t exec, const ExecSpec& spec)
+{
+    keeper::AdoptRequest request{};
+    request.header.type = static_cast<std::uint32_t>(keeper::Type::Adopt);
+    request.header.length = sizeof request;
+    request.header.request = 1;
+    request.exec = exec;
+    request.log_limit = spec.log_limit.count;
+    request.flags = keeper::kPace;
+    if (spec.terminal)
+        request.flags |= keeper::kTerminal;
+    else if (spec.input == ExecSpec::Stdin::Open)
+        request.flags |= keeper::kStdin;
+    std::string bytes(sizeof request, '\0');
+    std::memcpy(bytes.data(), &request, sizeof request);
+    return bytes;
+}
+
+/// The keeper's word that it has the command. Its answers are hostile input.
+Status await_adoption(int socket)
+{
+    BERTH_TRY(const auto message, sys::receive_message(socket, Bytes{sizeof(keeper::Reply)}, 0));
+    keeper::Reply reply{};
+    if (message.bytes.size() != sizeof reply)
+        return fail(Code::Internal, "the keeper's answer makes no sense");
+    std::memcpy(&reply, message.bytes.data(), sizeof reply);
+    if (reply.header.type == static_cast<std::uint32_t>(keeper::Type::Ok)) return {};
+    return fail_with(reply.error, "the keeper did not adopt the command");
+}
+
+} // namespace
+
+Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Starting& starting)
+{
+    if (prepared_->plan.landlock_abi == 0)
+        return fail(Code::Unsupported,
+                    "a narrower policy for one command needs landlock, which this kernel lacks");
+    const Identity& identity = prepared_->identity;
+    SandboxSpec inner_spec = prepared_->spec;
+    inner_spec.policy = *spec.policy;
+    Plan inner;
+    inner.spec = &inner_spec;
+    inner.state = prepared_->plan.state;
+    inner.identity = &identity;
+    inner.layers = prepared_->plan.layers;
+    inner.binds = prepared_->binds;
+    inner.landlock_abi = prepared_->plan.landlock_abi;
+    inner.net = prepared_->plan.net;
+    BERTH_TRY(inner.files, policy::bind_files(inner_spec.policy, roots_of(inner_spec, user)));
+    BERTH_TRY(auto protects, ProtectedNames::hold(inner));
+    inner.protected_paths = protects.paths();
+    const bool own_network =
+        prepared_->plan.net == NetMode::Host && inner_spec.policy.network == policy::Network::Off;
+
+    BERTH_TRY(const auto number, keeper_id(spec.id));
+    BERTH_TRY(const auto streams, make_streams(spec, keeper_pid_));
+    BERTH_TRY(const auto socket, sys::connect_at(directory_.get(), "sock", sys::SocketKind::SeqPacket, 10s));
+    const auto env = environment(inner_spec, spec, user);
+    const std::string cwd = working_directory(inner_spec, spec, user);
+
+    sys::StepList list;
+    const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    const auto parent = list.borrow(self.get());
+    // Block 0, outside: into the sandbox.
+    stage(list, parent, "entering the control groups");
+    if (starting.group)
+        for (const int tasks : starting.group->birth_tasks()) list.write_fd(list.borrow(tasks), "0");
+    stage(list, parent, "entering the sandbox");
+    std::uint64_t namespaces =
+        CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    if (identity.mode == IdMode::Own) namespaces |= CLONE_NEWUSER;
+    list.set_namespace(list.borrow(pidfd_.get()), namespaces);
+    list.clone(CLONE_NEWNS | (own_network ? CLONE_NEWNET : 0), 1, SIGCHLD);
+    list.wait_child();
+
+    // Block 1, P: the narrower walls.
+    list.begin_block();
+    list.make_private();
+    BERTH_CHECK(add_file_rules(list, inner, parent));
+    if (own_network) list.loopback_up();
+    stage(list, parent, "putting up the narrower walls");
+    add_limits(list, inner);
+    if (identity.user_namespace)
+        list.set_namespace(list.borrow(identity.user_namespace.get()), CLONE_NEWUSER);
+    if (identity.mode != IdMode::Own) list.ids(0, 0, true);
+    const std::uint64_t kept = identity.mode == IdMode::Own ? 0 : sys::kKeptCaps;
+    list.drop_caps(kept, kept);
+    if (identity.mode != IdMode::Own && user.uid != 0) list.ids(user.uid, user.gid, false);
+    list.no_new_privs();
+    add_landlock(list, inner, true);
+    stage(list, parent, "starting the command");
+    list.clone(0, 2, SIGCHLD);
+
+    // Block 2, the command: names itself to the keeper, whose child it is once P has ended.
+    list.begin_block();
+    std::vector<sys::Slot> passed{list.borrow(starting.log->index()), list.borrow(starting.log->out())};
+    if (!spec.terminal) passed.push_back(list.borrow(starting.log->err()));
+    for (const auto& end : streams.keeper) passed.push_back(list.borrow(end.get()));
+    list.send(list.borrow(socket.get()), adopt_message(number, spec), offsetof(keeper::AdoptRequest, pid),
+              passed);
+    list.new_session();
+    const auto in = list.borrow(streams.in.get());
+    if (spec.terminal) list.control_terminal(in);
+    list.dup(in, 0);
+    list.dup(list.borrow(streams.out.get()), 1);
+    list.dup(list.borrow(streams.err.get()), 2);
+    list.close_on_exec_from(3);
+    list.say(fmt::format("working directory {}", printable(cwd)));
+    list.chdir(cwd);
+    list.clear_signals();
+    // The filter comes last: it takes clone3, by which P has made this process.
+    list.say("installing the filter");
+    add_filter(list, inner);
+    list.say(fmt::format("command {}", printable(spec.argv.front())));
+    list.exec_path(candidates(spec.argv.front(), env), spec.argv, env);
+
+    const sys::LaunchOptions options{.cgroup = starting.group ? starting.group->birth_directory() : -1};
+    BERTH_TRY(auto launched, sys::launch(list, options));
+    auto entered = sys::Child::own(launched.pid, std::move(launched.pidfd));
+    BERTH_TRY([[maybe_unused]] const auto status, entered.wait());
+    BERTH_CHECK(await_adoption(socket.get()));
+    protects_.emplace(spec.id, std::move(protects));
+    return {};
+}
+
+} // namespace berth::local

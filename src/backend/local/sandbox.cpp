@@ -1,0 +1,201 @@
+#include "backend/local/sandbox.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <csignal>
+
+#include "backend/local/environment.hpp"
+#include "backend/local/keeper_image.hpp"
+#include "backend/local/launcher.hpp"
+#include "backend/local/limits.hpp"
+#include "base/hooks.hpp"
+#include "base/ids.hpp"
+#include "base/io.hpp"
+#include "base/log.hpp"
+#include "base/scope_exit.hpp"
+#include "sys/remove_tree.hpp"
+#include "sys/socket.hpp"
+
+namespace berth::local {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kSocket = "sock";
+constexpr auto kPatience = 10s;
+constexpr std::uint32_t kOverflowId = 65534;
+
+/// How the owner outside looks to the keeper, which lets nobody else in.
+std::uint32_t owner_seen_inside(const Prepared& prepared)
+{
+    switch (prepared.identity.mode) {
+    case IdMode::Mapped: return kOverflowId;
+    case IdMode::Plain: return 0;
+    case IdMode::Own: return prepared.plan.layers.kind == Template::Kind::Live ? ::geteuid() : kUserId;
+    }
+    return kOverflowId;
+}
+
+Result<UniqueFd> open_at(int dir, const char* name)
+{
+    UniqueFd fd(::openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd) return fail_errno("opening {}", name);
+    return fd;
+}
+
+/// The directory of a sandbox: its name is the record of it. What is half made and nobody's is
+/// removed by whoever sweeps.
+Result<UniqueFd> make_directory(const StateDir& state, const std::string& id)
+{
+    BERTH_TRY(const auto all, open_at(state.fd(), "sandbox"));
+    if (::mkdirat(all.get(), id.c_str(), 0700) != 0) return fail_errno("creating sandbox {}", id);
+    BERTH_TRY(auto directory, open_at(all.get(), id.c_str()));
+    if (::mkdirat(directory.get(), "exec", 0700) != 0) return fail_errno("creating the logs of {}", id);
+    return directory;
+}
+
+/// Uppers on disk, with the sandbox's own ids; the launch shows them as the leased ones.
+Status make_uppers(int directory)
+{
+    for (const char* name : {"fs", "fs/u1", "fs/w1", "fs/u2", "fs/w2", "fs/u1/etc"})
+        if (::mkdirat(directory, name, 0755) != 0) return fail_errno("creating the layer {}", name);
+    UniqueFd file(::openat(directory, "fs/u1/etc/machine-id", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444));
+    if (!file) return fail_errno("creating the machine id");
+    return write_all(file.get(), random_hex(16) + "\n");
+}
+
+Status discard(const StateDir& state, const std::string& id)
+{
+    BERTH_TRY(const auto all, open_at(state.fd(), "sandbox"));
+    BERTH_TRY(const auto trash, open_at(state.fd(), "trash"));
+    BERTH_CHECK(sys::move_to_trash(all.get(), id, trash.get()));
+    return sys::empty_trash(trash.get());
+}
+
+sys::GroupLimits group_limits(const policy::Limits& limits, const sys::CgroupTree& tree)
+{
+    sys::GroupLimits out;
+    if (tree.of(sys::Controller::Memory).available()) out.memory = limits.memory;
+    if (tree.of(sys::Controller::Cpu).available()) out.cpus = limits.cpus;
+    if (tree.of(sys::Controller::Pids).available()) out.pids = limits.pids;
+    return out;
+}
+
+} // namespace
+
+Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, const Options& options)
+{
+    if (!is_id(spec.id, "sbx_")) return fail(Code::Invalid, "'{}' is not the id of a sandbox", spec.id);
+    const bool limited = spec.policy.limits.memory || spec.policy.limits.cpus || spec.policy.limits.pids;
+    std::optional<sys::CgroupTree> tree;
+    if (limited && !hooks::wall_off("cgroup")) tree.emplace(sys::CgroupTree::open());
+    const policy::Holding held{.tier = policy::Tier::Outside, .how = "control groups"};
+    const LimitAvailability available =
+        tree ? availability_of(*tree) : LimitAvailability{.memory = held, .cpu = held, .pids = held};
+    BERTH_TRY(auto prepared, prepare(state, spec, available, options.pools, options.progress));
+    Plan& plan = prepared->plan;
+    plan.kept = true;
+
+    BERTH_TRY(auto directory, make_directory(state, spec.id));
+    ScopeExit undo([&] { (void)discard(state, spec.id); });
+    hooks::kill_point("sandbox recorded");
+    if (options.storage == Storage::Disk) {
+        BERTH_CHECK(make_uppers(directory.get()));
+        plan.durable_upper = fmt::format("{}/{}/fs", state.sandboxes(), spec.id);
+    }
+    std::optional<sys::KeptGroup> group;
+    ScopeExit undo_group([&] {
+        if (group) (void)sys::KeptGroup::remove(group->places());
+    });
+    if (tree) {
+        const auto limits = group_limits(spec.policy.limits, *tree);
+        if (limits.controllers().any()) {
+            BERTH_TRY(auto made, tree->make_kept(spec.id, limits));
+            group.emplace(std::move(made));
+            plan.keeper_clones = !group->places().v2.empty();
+            const auto root = prepared->identity.outside(0);
+            if (prepared->identity.mode == IdMode::Mapped) BERTH_CHECK(group->delegate(root, root));
+        }
+    }
+
+    BERTH_TRY(auto listener, sys::listen_at(directory.get(), kSocket, sys::SocketKind::SeqPacket));
+    BERTH_TRY(const int image, keeper_image());
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!null) return fail_errno("opening /dev/null");
+    Entry entry;
+    entry.program = image;
+    entry.argv = {"k", std::to_string(owner_seen_inside(*prepared))};
+    entry.in = entry.out = entry.err = null.get();
+    entry.socket = listener.get();
+    entry.cgroup = group ? group->keeper_directory() : -1;
+    BERTH_TRY(auto launched, launch(plan, entry));
+    // A copy of the listening socket here would go on accepting for a dead keeper.
+    listener.reset();
+    UniqueFd pidfd(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3));
+    auto child = sys::Child::own(launched.pid, std::move(launched.pidfd));
+    hooks::kill_point("keeper started");
+    BERTH_CHECK(replace_file_at(directory.get(), "keeper", std::to_string(launched.pid)));
+
+    BERTH_TRY(auto keeper, KeeperClient::connect(directory.get(), kSocket, kPatience));
+    BERTH_CHECK(keeper.ping());
+    Sandbox sandbox(std::move(prepared), std::move(directory), std::move(keeper));
+    sandbox.keeper_pid_ = launched.pid;
+    sandbox.pidfd_ = std::move(pidfd);
+    sandbox.child_.emplace(std::move(child));
+    sandbox.group_ = std::move(group);
+    group.reset();
+    undo.dismiss();
+    undo_group.dismiss();
+    return sandbox;
+}
+
+Sandbox::Sandbox(Sandbox&&) noexcept = default;
+
+Sandbox::~Sandbox()
+{
+    if (child_) (void)child_->detach(); // the keeper is meant to outlive us
+}
+
+Status Sandbox::destroy()
+{
+    const auto& plan = prepared_->plan;
+    if (child_) {
+        BERTH_CHECK(child_->signal(SIGKILL));
+        BERTH_TRY([[maybe_unused]] const auto status, child_->wait());
+        child_.reset();
+    }
+    hooks::kill_point("keeper killed");
+    if (group_) {
+        const auto places = group_->places();
+        group_.reset();
+        BERTH_CHECK(sys::KeptGroup::remove(places));
+    }
+    spares_.clear();
+    return discard(*plan.state, id());
+}
+
+Result<sys::SandboxFiles> Sandbox::files(const std::string& user) const
+{
+    const auto& identity = prepared_->identity;
+    Account account = prepared_->user;
+    if (!user.empty()) {
+        BERTH_TRY(account, account_for(user, prepared_->plan.layers, identity));
+    }
+    const std::string path = fmt::format("/proc/{}/root", keeper_pid_);
+    UniqueFd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!root) return fail_errno("opening the root of {}", id());
+    sys::FileCredentials credentials;
+    if (identity.mode == IdMode::Own) {
+        credentials.uid = ::geteuid();
+        credentials.gid = ::getegid();
+    } else {
+        credentials.uid = identity.outside(account.uid);
+        credentials.gid = identity.outside(account.gid);
+    }
+    return sys::SandboxFiles::open(std::move(root), credentials);
+}
+
+} // namespace berth::local

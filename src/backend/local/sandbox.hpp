@@ -1,0 +1,129 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/local/exec_follower.hpp"
+#include "backend/local/keeper_client.hpp"
+#include "backend/local/prepare.hpp"
+#include "core/exec_spec.hpp"
+#include "sys/cgroup.hpp"
+#include "sys/child.hpp"
+#include "sys/sandbox_files.hpp"
+
+namespace berth::local {
+
+/// A sandbox with a keeper: it outlives the program that made it, and so do its execs and their
+/// logs. This object is one program's hold on it; for one thread.
+class Sandbox {
+public:
+    /// Where the writable layer lies.
+    enum class Storage { Disk, Memory };
+
+    struct Options {
+        Storage storage = Storage::Disk;
+        Pools* pools = nullptr;
+        Pools::Progress progress;
+    };
+
+    /// Makes it and returns when its keeper answers. A failure leaves nothing behind.
+    [[nodiscard]] static Result<Sandbox> create(const StateDir& state, const SandboxSpec& spec,
+                                                const Options& options);
+    Sandbox(Sandbox&&) noexcept;
+    Sandbox& operator=(Sandbox&&) noexcept = delete;
+    /// Lets go: the sandbox lives on.
+    ~Sandbox();
+
+    [[nodiscard]] const std::string& id() const noexcept { return prepared_->spec.id; }
+    [[nodiscard]] const SandboxSpec& spec() const noexcept { return prepared_->spec; }
+    [[nodiscard]] pid_t keeper_pid() const noexcept { return keeper_pid_; }
+    [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return prepared_->notes; }
+
+    /// Starts a command; returns when it runs or could not be started (NotFound: no such command;
+    /// Denied: not executable). One with a policy of its own is started from outside and adopted
+    /// by the keeper; a policy that is wider than the sandbox's is Denied.
+    [[nodiscard]] Status exec(const ExecSpec& spec);
+
+    /// Log files and groups made ahead, so that the next execs need not.
+    [[nodiscard]] Status make_ahead(std::size_t logs);
+
+    /// The events of an exec from a sequence number on.
+    [[nodiscard]] Result<ExecFollower> follow(const std::string& exec, std::uint64_t from);
+    /// Until it ends, or nothing when `patience` is over. Only for an exec that was started here.
+    [[nodiscard]] Result<std::optional<ExitStatus>> wait(const std::string& exec,
+                                                         std::chrono::milliseconds patience);
+    /// wait(), then the whole tree is killed and its true end is told.
+    struct Ended {
+        ExitStatus status;
+        bool timed_out = false;
+        std::vector<std::string> struck;
+    };
+    [[nodiscard]] Result<Ended> wait_or_kill(const std::string& exec, std::chrono::milliseconds timeout);
+
+    [[nodiscard]] Status signal(const std::string& exec, int signo);
+    /// SIGKILL to everything the exec started, also what daemonized where groups exist.
+    [[nodiscard]] Status kill(const std::string& exec);
+    [[nodiscard]] Result<std::size_t> write_input(const std::string& exec, std::uint64_t write_id,
+                                                  std::string_view bytes);
+    [[nodiscard]] Status close_input(const std::string& exec, std::uint64_t write_id);
+    [[nodiscard]] Status resize(const std::string& exec, TerminalSize size);
+    [[nodiscard]] Result<std::vector<keeper::Item>> execs() { return keeper_.list(); }
+
+    /// The sandbox's files with the rights of a user inside; empty: the sandbox's own user.
+    [[nodiscard]] Result<sys::SandboxFiles> files(const std::string& user = {}) const;
+
+    /// Frees what an ended exec holds beside its log: its group.
+    void forget(const std::string& exec);
+
+    /// Kills everything and removes it. Already gone is success.
+    [[nodiscard]] Status destroy();
+
+private:
+    struct Spare {
+        std::string name;
+        UniqueFd directory;
+        ExecLog log;
+    };
+    /// An exec while it starts: its log and its group.
+    struct Starting {
+        UniqueFd directory;
+        std::optional<ExecLog> log;
+        std::optional<sys::SandboxGroup> group;
+    };
+
+    Sandbox(std::unique_ptr<Prepared> prepared, UniqueFd directory, KeeperClient keeper)
+        : prepared_(std::move(prepared)), directory_(std::move(directory)), keeper_(std::move(keeper))
+    {
+    }
+    [[nodiscard]] Result<Starting> start(const ExecSpec& spec);
+    void abandon(const ExecSpec& spec, Starting& starting);
+    [[nodiscard]] Status exec_in_keeper(const ExecSpec& spec, const Account& user, Starting& starting);
+    [[nodiscard]] Status exec_narrower(const ExecSpec& spec, const Account& user, Starting& starting);
+    [[nodiscard]] Result<ExecLog> open_log(const std::string& exec) const;
+
+    std::unique_ptr<Prepared> prepared_;
+    UniqueFd directory_; ///< <state>/sandbox/<id>
+    KeeperClient keeper_;
+    std::optional<sys::Child> child_;
+    pid_t keeper_pid_ = -1;
+    UniqueFd pidfd_;
+    std::optional<sys::KeptGroup> group_;
+    std::map<std::string, ProtectedNames> protects_; ///< of execs with a narrower policy
+    std::deque<Spare> spares_;
+    std::uint64_t spare_count_ = 0;
+};
+
+/// The keeper's number of an exec: the random part of its id.
+[[nodiscard]] Result<std::uint64_t> keeper_id(std::string_view exec);
+
+/// A failed start as an error with the code and words a person needs.
+[[nodiscard]] Error start_error(keeper::Step step, int error, const ExecSpec& spec, const std::string& cwd);
+
+} // namespace berth::local

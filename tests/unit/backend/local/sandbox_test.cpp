@@ -20,6 +20,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// The overlay's own work directory has mode 000, which only our removal can deal with.
+void remove_all(const std::filesystem::path& path)
+{
+    const UniqueFd parent(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const auto removed = sys::remove_tree(parent.get(), path.filename());
+    EXPECT_TRUE(removed) << removed.error().line();
+}
+
 /// One state directory for all tests, so that the template is made once; gone afterwards.
 class SandboxTest : public ::testing::Test {
 protected:
@@ -35,8 +43,7 @@ protected:
     static void TearDownTestSuite()
     {
         state_.reset();
-        // The overlay's own work directory has mode 000, which only our removal can deal with.
-        if (!dir_.empty()) EXPECT_TRUE(sys::remove_tree(AT_FDCWD, dir_));
+        if (!dir_.empty()) remove_all(dir_);
     }
 
     SandboxSpec spec(std::string_view preset = "sandbox") const
@@ -203,7 +210,7 @@ TEST_F(SandboxTest, OutlivesItsMakerAndKeepsTheLog)
     auto end = KeeperClient::connect(directory.get(), "sock", 10s);
     ASSERT_TRUE(end);
     EXPECT_TRUE(end->stop());
-    EXPECT_TRUE(sys::remove_tree(AT_FDCWD, where));
+    remove_all(where);
 }
 
 TEST_F(SandboxTest, NarrowsOneCommandOnly)

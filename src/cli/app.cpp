@@ -76,7 +76,8 @@ std::optional<int> parse(CLI::App& app, Common& common, int argc, char** argv, i
                 const auto names = option_names(app);
                 if (std::ranges::find(names, word) != names.end()) continue;
                 if (!word.starts_with("--") && word.size() > 2) continue;
-                const std::string near = nearest(word, names);
+                // Every letter is one change away from every other: no suggestion for a short option.
+                const std::string near = word.size() > 2 ? nearest(word, names) : std::string{};
                 text = near.empty()
                            ? fmt::format("unknown option {}", printable(word, 80))
                            : fmt::format("unknown option {}, did you mean {}?", printable(word, 80), near);

@@ -2,8 +2,8 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <utility>
@@ -22,33 +22,6 @@ int send_signal(int pidfd, int signo) noexcept
 }
 
 } // namespace
-
-Result<ExitStatus> ExitStatus::from(const siginfo_t& told)
-{
-    switch (told.si_code) {
-    case CLD_EXITED: return ExitStatus(told.si_status & 0xff, 0, false);
-    case CLD_KILLED: return ExitStatus(0, told.si_status, false);
-    case CLD_DUMPED: return ExitStatus(0, told.si_status, true);
-    default: return fail(Code::Invalid, "process {} has not ended (si_code {})", told.si_pid, told.si_code);
-    }
-}
-
-Result<ExitStatus> ExitStatus::from_wait_status(int raw)
-{
-    // A keeper's word is not trusted to be well formed: only the two shapes of an end are taken.
-    if (WIFEXITED(raw) && (raw & ~0xff00) == 0) return ExitStatus(WEXITSTATUS(raw), 0, false);
-    if (WIFSIGNALED(raw) && (raw & ~0xff) == 0) return ExitStatus(0, WTERMSIG(raw), WCOREDUMP(raw));
-    return fail(Code::Invalid, "{:#x} is not the wait status of an ended process", raw);
-}
-
-std::string to_string(const ExitStatus& status)
-{
-    if (status.exited()) return fmt::format("exit code {}", status.code());
-    const char* const name = ::sigabbrev_np(status.signal());
-    return fmt::format("killed by {}{}",
-                       name ? fmt::format("SIG{}", name) : fmt::format("signal {}", status.signal()),
-                       status.dumped_core() ? " (core dumped)" : "");
-}
 
 Result<Child> Child::adopt(pid_t pid)
 {
@@ -94,7 +67,7 @@ Result<std::optional<ExitStatus>> Child::reap(int options)
         if (errno != EINTR) return fail_errno("waiting for process {}", pid_);
     if (told.si_pid == 0) return std::nullopt; // WNOHANG, and it still runs
     pidfd_.reset();
-    BERTH_TRY(status_, ExitStatus::from(told));
+    status_ = ExitStatus::from(told);
     return status_;
 }
 

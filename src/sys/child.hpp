@@ -1,44 +1,15 @@
 #pragma once
 
 #include <sys/types.h>
-#include <sys/wait.h>
 
 #include <chrono>
 #include <optional>
-#include <string>
 
+#include "base/exit_status.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
 namespace berth::sys {
-
-/// How a process ended. There is no way to make one up: it comes from what `waitid` filled in, or
-/// from a raw wait status that a keeper passed on.
-class ExitStatus {
-public:
-    [[nodiscard]] static Result<ExitStatus> from(const siginfo_t& told);
-    [[nodiscard]] static Result<ExitStatus> from_wait_status(int raw);
-
-    [[nodiscard]] bool exited() const noexcept { return signal_ == 0; }
-    [[nodiscard]] int code() const noexcept { return code_; }     ///< only when exited()
-    [[nodiscard]] int signal() const noexcept { return signal_; } ///< 0 when exited()
-    [[nodiscard]] bool dumped_core() const noexcept { return core_; }
-    [[nodiscard]] bool success() const noexcept { return exited() && code_ == 0; }
-
-    /// What a shell would put into $?: the code, or 128 + the signal.
-    [[nodiscard]] int shell_code() const noexcept { return exited() ? code_ : 128 + signal_; }
-
-    bool operator==(const ExitStatus&) const = default;
-
-private:
-    ExitStatus(int code, int signal, bool core) noexcept : code_(code), signal_(signal), core_(core) {}
-    int code_;
-    int signal_;
-    bool core_;
-};
-
-/// "exit code 7", "killed by SIGKILL", "killed by SIGSEGV (core dumped)".
-[[nodiscard]] std::string to_string(const ExitStatus& status);
 
 /// A child we are responsible for reaping.
 ///

@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 
 #include "base/hooks.hpp"
 #include "base/io.hpp"
@@ -74,6 +77,37 @@ bool can_idmap(const std::string& path, int user_namespace)
     return ::syscall(SYS_mount_setattr, tree.get(), "", AT_EMPTY_PATH, &attr, sizeof attr) == 0;
 }
 
+namespace {
+
+/// Names the file systems and the kernel an answer of can_idmap holds for.
+std::string probe_name(const std::string& path)
+{
+    struct stat at{};
+    struct stat usr{};
+    struct statfs at_fs{};
+    struct statfs usr_fs{};
+    struct utsname kernel{};
+    if (::stat(path.c_str(), &at) != 0 || ::stat("/usr", &usr) != 0 || ::statfs(path.c_str(), &at_fs) != 0 ||
+        ::statfs("/usr", &usr_fs) != 0 || ::uname(&kernel) != 0)
+        return {};
+    return fmt::format("idmap-{:x}-{:x}-{:x}-{:x}-{}", at.st_dev, at_fs.f_type, usr.st_dev, usr_fs.f_type,
+                       &kernel.release[0]);
+}
+
+/// Trying costs two detached mounts, and closing each waits for a grace period of the kernel: milliseconds
+/// on a busy machine. So a success is remembered in the state directory.
+bool can_idmap_lowers(const StateDir& state, const std::string& path, int user_namespace)
+{
+    const std::string name = probe_name(path);
+    if (!name.empty() && ::faccessat(state.fd(), name.c_str(), F_OK, 0) == 0) return true;
+    if (!can_idmap(path, user_namespace) || !can_idmap("/usr", user_namespace)) return false;
+    const UniqueFd made(
+        ::openat(state.fd(), name.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+    return true;
+}
+
+} // namespace
+
 Result<Identity> make_identity(const StateDir& state, const std::string& idmap_probe)
 {
     Identity identity;
@@ -87,8 +121,7 @@ Result<Identity> make_identity(const StateDir& state, const std::string& idmap_p
     const std::vector<sys::IdMapping> map{
         {.inside = 0, .outside = range.base(), .count = sys::IdRange::kSize}};
     BERTH_TRY(identity.user_namespace, sys::make_user_namespace(map, map));
-    if (!can_idmap(idmap_probe, identity.user_namespace.get()) ||
-        !can_idmap("/usr", identity.user_namespace.get())) {
+    if (!can_idmap_lowers(state, idmap_probe, identity.user_namespace.get())) {
         identity.mode = IdMode::Plain;
         identity.user_namespace.reset();
         return identity;

@@ -181,8 +181,9 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     if (seen.not_started)
         return std::unexpected(explain_start(*std::move(seen.not_started), exec, user, cwd));
     outcome.timed_out = seen.timed_out;
-    // Init killed without a word took the command with it; the kernel said how init died.
-    outcome.status = seen.status.value_or(ExitStatus::from_wait(init_status.signal()));
+    // Init killed without a word took the command with it; the kernel said how init died. What init
+    // exited with is its own affair and says nothing about the command.
+    outcome.status = seen.status.value_or(init_status.signal() ? init_status : ExitStatus::unknown());
     return outcome;
 }
 

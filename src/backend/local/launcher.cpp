@@ -87,7 +87,7 @@ Result<sys::StepList> launch_steps(const Plan& plan, const Entry& entry, int sel
     return list;
 }
 
-Result<sys::Launched> launch(const Plan& plan, const Entry& entry)
+Result<sys::Launched> launch(const Plan& plan, const Entry& entry, sys::Spawner* spawner)
 {
     const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     if (!self) return fail_errno("opening our own pidfd");
@@ -95,7 +95,7 @@ Result<sys::Launched> launch(const Plan& plan, const Entry& entry)
     const sys::LaunchOptions options{.namespaces = namespaces(plan),
                                      .cgroup = entry.cgroup,
                                      .low_numbers = 4 + static_cast<int>(plan.keep_open.size())};
-    auto launched = sys::launch(list, options);
+    auto launched = spawner != nullptr ? spawner->launch(list, options) : sys::launch(list, options);
     if (!launched) return std::unexpected(with_remedy(std::move(launched).error(), plan));
     return launched;
 }

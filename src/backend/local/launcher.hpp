@@ -5,6 +5,7 @@
 
 #include "backend/local/plan.hpp"
 #include "sys/launch.hpp"
+#include "sys/spawner.hpp"
 
 namespace berth::local {
 
@@ -24,6 +25,8 @@ struct Entry {
 [[nodiscard]] Result<sys::StepList> launch_steps(const Plan& plan, const Entry& entry, int self_pidfd);
 
 /// Carries it out. An error names the step that failed and, where one is known, the remedy.
-[[nodiscard]] Result<sys::Launched> launch(const Plan& plan, const Entry& entry);
+/// By the spawner where there is one (a kept sandbox of a large process), else by this process itself.
+[[nodiscard]] Result<sys::Launched> launch(const Plan& plan, const Entry& entry,
+                                           sys::Spawner* spawner = nullptr);
 
 } // namespace berth::local

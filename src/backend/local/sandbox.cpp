@@ -1,6 +1,7 @@
 #include "backend/local/sandbox.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -131,11 +132,15 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
     entry.in = entry.out = entry.err = null.get();
     entry.socket = listener.get();
     entry.cgroup = group ? group->keeper_directory() : -1;
-    BERTH_TRY(auto launched, launch(plan, entry));
+    BERTH_TRY(auto launched, launch(plan, entry, options.spawner));
     // A copy of the listening socket here would go on accepting for a dead keeper.
     listener.reset();
     UniqueFd pidfd(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3));
-    auto child = sys::Child::own(launched.pid, std::move(launched.pidfd));
+    std::optional<sys::Child> child; // from here on a failure kills it
+    if (options.spawner == nullptr) child.emplace(sys::Child::own(launched.pid, std::move(launched.pidfd)));
+    ScopeExit undo_keeper([&] {
+        if (!child) ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+    });
     hooks::kill_point("keeper started");
     BERTH_CHECK(replace_file_at(directory.get(), "keeper", std::to_string(launched.pid)));
 
@@ -144,9 +149,10 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
     Sandbox sandbox(std::move(prepared), std::move(directory), std::move(keeper));
     sandbox.keeper_pid_ = launched.pid;
     sandbox.pidfd_ = std::move(pidfd);
-    sandbox.child_.emplace(std::move(child));
+    sandbox.child_ = std::move(child);
     sandbox.group_ = std::move(group);
     group.reset();
+    undo_keeper.dismiss();
     undo.dismiss();
     undo_group.dismiss();
     return sandbox;
@@ -166,6 +172,10 @@ Status Sandbox::destroy()
         BERTH_CHECK(child_->signal(SIGKILL));
         BERTH_TRY([[maybe_unused]] const auto status, child_->wait());
         child_.reset();
+    } else if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0) == 0) {
+        pollfd gone{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
+        if (::poll(&gone, 1, 10'000) != 1)
+            return fail(Code::Unavailable, "the keeper of {} does not end", id());
     }
     hooks::kill_point("keeper killed");
     if (group_) {

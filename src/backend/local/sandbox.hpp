@@ -17,6 +17,7 @@
 #include "sys/cgroup.hpp"
 #include "sys/child.hpp"
 #include "sys/sandbox_files.hpp"
+#include "sys/spawner.hpp"
 
 namespace berth::local {
 
@@ -30,6 +31,7 @@ public:
     struct Options {
         Storage storage = Storage::Disk;
         Pools* pools = nullptr;
+        sys::Spawner* spawner = nullptr; ///< launches in our stead; outlives the sandbox's creation
         Pools::Progress progress;
     };
 
@@ -111,7 +113,7 @@ private:
     std::unique_ptr<Prepared> prepared_;
     UniqueFd directory_; ///< <state>/sandbox/<id>
     KeeperClient keeper_;
-    std::optional<sys::Child> child_;
+    std::optional<sys::Child> child_; ///< empty when the spawner is the keeper's parent
     pid_t keeper_pid_ = -1;
     UniqueFd pidfd_;
     std::optional<sys::KeptGroup> group_;

@@ -286,6 +286,22 @@ TEST_F(SandboxTest, TouchesFilesWithTheSandboxsOwnRights)
     EXPECT_TRUE(sandbox->destroy());
 }
 
+TEST_F(SandboxTest, IsLaunchedByACompanionProcessAsWell)
+{
+    auto spawner = sys::Spawner::start();
+    ASSERT_TRUE(spawner) << spawner.error().line();
+    Sandbox::Options options;
+    options.spawner = &*spawner;
+    auto sandbox = Sandbox::create(*state_, spec(), options);
+    ASSERT_TRUE(sandbox) << sandbox.error().line();
+    EXPECT_EQ(run(*sandbox, shell("whoami")).out, "user\n");
+    EXPECT_TRUE(sandbox->destroy());
+    auto broken = spec();
+    broken.hostname = "x";
+    broken.workdir = "/";
+    EXPECT_TRUE(Sandbox::create(*state_, broken, options)->destroy()) << "the companion serves more than one";
+}
+
 TEST_F(SandboxTest, LeavesNothingWhenItCannotBeMade)
 {
     auto bad = spec();

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "sys/launch.hpp"
+
+namespace berth::sys {
+
+/// A small single-threaded companion process that performs launches for a large one.
+///
+/// Reasons: a spawn copies the descriptor table (160 µs for each thousand), and a process with
+/// threads holds locks nobody can see. The companion has few descriptors and one thread. It gets
+/// a list of steps and its descriptors over a socket, and answers with a pidfd. It ends when its
+/// maker does; what it launched for good lives on.
+class Spawner {
+public:
+    /// Forks it. Call before the process has threads.
+    [[nodiscard]] static Result<Spawner> start();
+    Spawner(Spawner&&) noexcept = default;
+    Spawner& operator=(Spawner&&) noexcept = default;
+
+    /// sys::launch, over there. The process is the companion's child: it cannot be waited for
+    /// here, but its pidfd can be polled.
+    [[nodiscard]] Result<Launched> launch(const StepList& list, const LaunchOptions& options);
+
+    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+private:
+    Spawner(pid_t pid, UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}
+    pid_t pid_ = -1;
+    UniqueFd socket_;
+};
+
+} // namespace berth::sys

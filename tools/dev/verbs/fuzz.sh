@@ -10,7 +10,6 @@ if [[ ${1:-} =~ ^[0-9]+$ ]]; then
     shift
 fi
 need build sanitize
-build_tree fuzz all
 
 names=("$@")
 if [[ ${#names[@]} -eq 0 ]]; then
@@ -20,6 +19,8 @@ if [[ ${#names[@]} -eq 0 ]]; then
         names+=("${name%_fuzz.cpp}")
     done
 fi
+
+build_tree fuzz "${names[@]/%/_fuzz}"
 
 failed=0
 for name in "${names[@]}"; do

@@ -13,6 +13,8 @@ Result<Account> account_for(const std::string& user, const RootLayers& layers, c
     const std::string wanted =
         live && user == "user" && identity.mode == IdMode::Own ? std::to_string(::geteuid()) : user;
     BERTH_TRY(auto account, find_account(wanted, layers.etc_root));
+    // Nothing can be made in a live view: an account without a home there starts at the root.
+    if (live && ::access(account.home.c_str(), F_OK) != 0) account.home = "/";
     if (identity.mode != IdMode::Own) return account;
     const std::uint32_t only = live ? ::geteuid() : kUserId;
     if (account.uid != only)

@@ -10,10 +10,10 @@
 
 namespace berth::local {
 
-void stage(sys::StepList& list, sys::Slot parent, std::string_view label)
+void stage(sys::StepList& list, [[maybe_unused]] sys::Slot parent, std::string_view label)
 {
     list.say(label);
-    if (hooks::kill_at(label)) list.kill_parent(parent);
+    if (hooks::kill_at(label)) list.ask(list.borrow(hooks::executioner()));
 }
 
 void add_identity_first(sys::StepList& list, const Plan& plan, sys::Slot parent)

@@ -53,6 +53,8 @@ struct Plan {
     RootLayers layers;
     std::span<const Bind> binds;
     policy::BoundFiles files;
+    std::string home; ///< of the default user, and his id inside: made where a template lacks it
+    std::uint32_t home_owner = kUserId;
     NetMode net = NetMode::New;
     UniqueFd net_namespace;    ///< Pooled
     Bytes disk;                ///< size of the throw-away file system

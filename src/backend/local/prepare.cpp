@@ -45,6 +45,9 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     BERTH_TRY(made->identity, pools != nullptr ? pools->take_identity(probe) : make_identity(state, probe));
     BERTH_TRY(made->user, account_for(spec.user, plan.layers, made->identity));
 
+    plan.home = made->user.home;
+    plan.home_owner = made->user.uid;
+
     const auto holdings = hold(made->identity, plan.layers, limits);
     BERTH_CHECK(admit(spec, holdings, made->notes));
 

@@ -13,13 +13,15 @@
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "sys/cgroup_maker.hpp"
 
 namespace berth::local {
 
 namespace {
 
+constexpr int kAttempts = 64;
 constexpr std::size_t kMaxVisited = 400'000;
-constexpr const char* kRecordPrefix = "placeholder-";
+constexpr std::string_view kRecordPrefix = "placeholder-";
 
 bool within(std::string_view path, std::string_view dir)
 {
@@ -117,6 +119,7 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
     held.state_ = plan.state->fd();
     const auto& names = plan.files.protected_names;
     if (names.empty()) return held;
+    (void)sweep(held.state_); // what killed runs left; what cannot be looked at now is another time's
     for (const Bind& bind : plan.binds) {
         if (bind.file || bind.mode != Mount::Mode::ReadWrite) continue;
         const bool writable = std::ranges::any_of(plan.files.rules, [&](const policy::BoundRule& rule) {
@@ -134,48 +137,70 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
                 held.paths_.push_back(std::move(path));
         if (plan.files.decide(bind.target) != policy::Access::Write) continue;
         for (const auto& name : names)
-            BERTH_CHECK(held.add_placeholder(*plan.state, bind.source.get(), name, bind.target + "/" + name));
+            BERTH_CHECK(held.add_placeholder(bind.source.get(), name, bind.target + "/" + name));
     }
     return held;
 }
 
-Status ProtectedNames::add_placeholder(const StateDir& state, int source, const std::string& name,
-                                       const std::string& inside)
+/// Writes the record, then makes the placeholder: whoever finds a record looks for a placeholder that
+/// may not be there yet, and none is ever there without one.
+Result<std::string> ProtectedNames::make_placeholder(int source, const std::string& name,
+                                                     const std::string& inside) const
 {
-    struct stat st{};
-    const bool there = ::fstatat(source, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
-    if (there && !S_ISDIR(st.st_mode)) return {};
-    UniqueFd parent(::fcntl(source, F_DUPFD_CLOEXEC, 3));
-    std::string record;
-    if (!there) {
-        // The record first: whoever finds it looks for a placeholder that may not be there yet.
-        char path[4096];
-        const std::string link = fmt::format("/proc/self/fd/{}", source);
-        const ssize_t n = ::readlink(link.c_str(), &path[0], sizeof path);
-        if (n <= 0 || n == static_cast<ssize_t>(sizeof path))
-            return fail_errno("naming {}", printable(inside));
-        record = kRecordPrefix + random_hex(8);
-        const std::string text = std::string(&path[0], static_cast<std::size_t>(n)) + "\n" + name;
-        BERTH_CHECK(replace_file_at(state.fd(), record, text));
-        hooks::kill_point("placeholder recorded");
-        struct stat top{};
-        if (::mkdirat(source, name.c_str(), 0755) != 0 && errno != EEXIST) {
-            ::unlinkat(state.fd(), record.c_str(), 0);
-            return fail_errno("holding the protected name {}", printable(inside));
-        }
-        if (::geteuid() == 0 && ::fstat(source, &top) == 0)
-            (void)::fchownat(source, name.c_str(), top.st_uid, top.st_gid, AT_SYMLINK_NOFOLLOW);
-        hooks::kill_point("placeholder made");
-        paths_.push_back(inside);
+    char path[4096];
+    const std::string link = fmt::format("/proc/self/fd/{}", source);
+    const ssize_t n = ::readlink(link.c_str(), &path[0], sizeof path);
+    if (n <= 0 || n == static_cast<ssize_t>(sizeof path)) return fail_errno("naming {}", printable(inside));
+    // Named after us, so that nobody takes it for a dead one's before its placeholder is there.
+    std::string record = std::string(kRecordPrefix) + sys::group_name(sys::this_process(), random_hex(8));
+    // NUL between the two: a path may hold every other byte.
+    const std::string text = std::string(&path[0], static_cast<std::size_t>(n)) + '\0' + name;
+    BERTH_CHECK(replace_file_at(state_, record, text));
+    hooks::kill_point("placeholder recorded");
+    struct stat top{};
+    if (::mkdirat(source, name.c_str(), 0755) != 0 && errno != EEXIST) {
+        const int why = errno;
+        ::unlinkat(state_, record.c_str(), 0);
+        errno = why;
+        return fail_errno("holding the protected name {}", printable(inside));
     }
-    UniqueFd lock = open_below(source, name.c_str());
-    // One that has content is nobody's placeholder and needs no lock: it cannot be removed by us.
-    if (!lock || !is_empty_dir(lock.get())) return {};
-    if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0)
-        return fail(Code::Unavailable, "the placeholder {} is being removed: try again", printable(inside));
-    placeholders_.push_back(
-        {.parent = std::move(parent), .name = name, .lock = std::move(lock), .record = std::move(record)});
-    return {};
+    if (::geteuid() == 0 && ::fstat(source, &top) == 0)
+        (void)::fchownat(source, name.c_str(), top.st_uid, top.st_gid, AT_SYMLINK_NOFOLLOW);
+    hooks::kill_point("placeholder made");
+    return record;
+}
+
+/// Others come and go on the same directory: what was there a moment ago may be removed by its last
+/// user before our lock is on it. Then it is made anew, never left unprotected.
+Status ProtectedNames::add_placeholder(int source, const std::string& name, const std::string& inside)
+{
+    std::string record;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+        struct stat st{};
+        const bool there = ::fstatat(source, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
+        if (there && !S_ISDIR(st.st_mode)) return {};
+        if (!there) {
+            if (!record.empty()) ::unlinkat(state_, record.c_str(), 0);
+            BERTH_TRY(record, make_placeholder(source, name, inside));
+        }
+        UniqueFd lock = open_below(source, name.c_str());
+        if (!lock && errno == ENOENT) continue;
+        if (!lock) return fail_errno("holding the protected name {}", printable(inside));
+        if (std::ranges::find(paths_, inside) == paths_.end()) paths_.push_back(inside);
+        // One that has content is nobody's placeholder and needs no lock: it cannot be removed by us.
+        if (!is_empty_dir(lock.get())) return {};
+        if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0) continue; // its last user is removing it
+        struct stat locked{};
+        if (::fstat(lock.get(), &locked) != 0 ||
+            ::fstatat(source, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_ino != locked.st_ino)
+            continue;
+        placeholders_.push_back({.parent = UniqueFd(::fcntl(source, F_DUPFD_CLOEXEC, 3)),
+                                 .name = name,
+                                 .lock = std::move(lock),
+                                 .record = std::move(record)});
+        return {};
+    }
+    return fail(Code::Unavailable, "the placeholder {} keeps being removed: try again", printable(inside));
 }
 
 std::vector<int> ProtectedNames::locks() const
@@ -187,18 +212,25 @@ std::vector<int> ProtectedNames::locks() const
 
 ProtectedNames::~ProtectedNames()
 {
+    bool shared = false;
     for (const auto& placeholder : placeholders_) {
-        if (placeholder.record.empty()) continue; // somebody else's, or the user's own empty directory
-        if (remove_if_last(placeholder.parent.get(), placeholder.name, placeholder.lock.get()))
+        // Without a record it is somebody else's, or the user's own empty directory.
+        if (placeholder.record.empty())
+            shared = true;
+        else if (remove_if_last(placeholder.parent.get(), placeholder.name, placeholder.lock.get()))
             ::unlinkat(state_, placeholder.record.c_str(), 0);
     }
+    if (!shared) return;
+    // Its maker could not remove it while we held it, and may be gone: the last user does.
+    placeholders_.clear();
+    (void)sweep(state_);
 }
 
-Result<std::size_t> ProtectedNames::sweep(const StateDir& state)
+Result<std::size_t> ProtectedNames::sweep(int state)
 {
-    UniqueFd dir(::openat(state.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    UniqueFd dir(::openat(state, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR* stream = dir ? ::fdopendir(dir.get()) : nullptr;
-    if (stream == nullptr) return fail_errno("reading {}", state.path());
+    if (stream == nullptr) return fail_errno("reading the state directory");
     (void)dir.release(); // the stream owns it now
     std::vector<std::string> records;
     while (const dirent* entry = ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own stream
@@ -206,14 +238,16 @@ Result<std::size_t> ProtectedNames::sweep(const StateDir& state)
     ::closedir(stream);
     std::size_t removed = 0;
     for (const auto& record : records) {
-        const auto text = read_file_at(state.fd(), record);
+        const auto text = read_file_at(state, record);
         if (!text) continue;
-        const auto lines = split(*text, '\n');
-        if (lines.size() != 2) continue;
-        UniqueFd parent(::open(lines[0].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-        UniqueFd lock = parent ? open_below(parent.get(), lines[1].c_str()) : UniqueFd();
-        if (lock && !remove_if_last(parent.get(), lines[1], lock.get())) continue;
-        ::unlinkat(state.fd(), record.c_str(), 0);
+        const auto parts = split(*text, '\0');
+        if (parts.size() != 2) continue;
+        UniqueFd parent(::open(parts[0].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+        UniqueFd lock = parent ? open_below(parent.get(), parts[1].c_str()) : UniqueFd();
+        const auto maker = sys::maker_of(std::string_view(record).substr(kRecordPrefix.size()));
+        if (lock ? !remove_if_last(parent.get(), parts[1], lock.get()) : maker && sys::may_be_alive(*maker))
+            continue; // held by somebody, or about to be made
+        ::unlinkat(state, record.c_str(), 0);
         ++removed;
     }
     return removed;

@@ -32,7 +32,7 @@ public:
     [[nodiscard]] std::vector<int> locks() const;
 
     /// Removes placeholders whose users are all gone; what a killed run left behind.
-    [[nodiscard]] static Result<std::size_t> sweep(const StateDir& state);
+    [[nodiscard]] static Result<std::size_t> sweep(const StateDir& state) { return sweep(state.fd()); }
 
 private:
     struct Placeholder {
@@ -41,8 +41,10 @@ private:
         UniqueFd lock;      ///< the placeholder itself, shared lock held
         std::string record; ///< file in the state directory
     };
-    [[nodiscard]] Status add_placeholder(const StateDir& state, int source, const std::string& name,
-                                         const std::string& inside);
+    [[nodiscard]] Status add_placeholder(int source, const std::string& name, const std::string& inside);
+    [[nodiscard]] Result<std::string> make_placeholder(int source, const std::string& name,
+                                                       const std::string& inside) const;
+    [[nodiscard]] static Result<std::size_t> sweep(int state);
 
     std::vector<std::string> paths_;
     std::vector<Placeholder> placeholders_;

@@ -81,6 +81,19 @@ void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
     if (plan.identity->mode == IdMode::Own) add_user_local(list, "i/u2");
 }
 
+/// A template somebody else made may lack the home of the user it is to run.
+void add_home(sys::StepList& list, const Plan& plan, sys::Slot parent)
+{
+    if (plan.home.empty() || plan.home == "/" || plan.layers.kind == Template::Kind::Host) return;
+    struct stat st{};
+    if (::lstat((plan.layers.root + plan.home).c_str(), &st) == 0) return;
+    stage(list, parent, "making the home directory");
+    const bool mapped = plan.identity->mode == IdMode::Mapped;
+    if (mapped) list.fs_ids(plan.identity->outside(plan.home_owner), plan.identity->outside(plan.home_owner));
+    list.close(list.make_dirs_beneath({}, plan.home.substr(1), 0755));
+    if (mapped) list.fs_ids(0, 0);
+}
+
 } // namespace
 
 void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace)
@@ -128,6 +141,7 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     }
     if (as_mapped_root) list.fs_ids(0, 0);
     list.chdir("m");
+    add_home(list, plan, parent);
 }
 
 } // namespace berth::local

@@ -49,6 +49,9 @@ void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent)
         make_point(list, "proc");
     list.mount("proc", "proc", "proc", kInert, mode == IdMode::Own ? "hidepid=2" : "");
 
+    // The kernel lets a nested sandbox mount a proc of its own only where no part of ours is covered;
+    // who asks for nested namespaces gets that, and the masks are the price (docs/reference/policy.md).
+    if (plan.spec->policy.nested_namespaces && mode != IdMode::Plain) return;
     stage(list, parent, "masking parts of /proc");
     for (const char* name : kMaskedFiles) {
         if (!exists(fmt::format("/proc/{}", name)) || hooks::wall_off(fmt::format("mask-{}", name))) continue;

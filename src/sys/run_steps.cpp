@@ -80,8 +80,8 @@ long write_file(const char* path, const char* bytes, std::uint64_t size) noexcep
 
 long make_file(const char* path, const char* bytes, const Step& s) noexcept
 {
-    const long fd =
-        raw(SYS_open, arg(path), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, static_cast<long>(s.a));
+    const long fd = raw(SYS_open, arg(path), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW,
+                        static_cast<long>(s.a));
     if (fd < 0) return fd;
     const long n = raw(SYS_write, fd, arg(bytes), static_cast<long>(s.size));
     const long owned = s.b == ~0ull ? 0 : raw(SYS_fchown, fd, static_cast<long>(s.b), static_cast<long>(s.c));
@@ -437,7 +437,11 @@ long Runner::one(const Step& s) noexcept
         return raw(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, arg(&none), 0, sizeof none);
     }
     case Op::ControlTerminal: return raw(SYS_ioctl, slot(s.fd), 0x540e /* TIOCSCTTY */, 0);
-    case Op::KillParent: return raw(SYS_pidfd_send_signal, slot(s.fd), SIGKILL, 0, 0);
+    case Op::Ask: {
+        char byte = 0;
+        if (const long n = raw(SYS_write, slot(s.fd), arg(&byte), 1); n < 0) return n;
+        return raw(SYS_read, slot(s.fd), arg(&byte), 1);
+    }
     case Op::Exec:
         return raw(SYS_execveat, slot(s.fd), arg(""), arg(image.vectors[s.a]), arg(image.vectors[s.b]),
                    AT_EMPTY_PATH);

@@ -22,7 +22,8 @@ enum class Op : std::uint32_t {
     MountAttr,      ///< fd, a: set, b: clear, fd2: user namespace, c: flags
     MountAttrPath,  ///< text[0] path, a: set, b: clear, c: flags
     MoveMount,      ///< fd, to fd2 or text[0]
-    OpenBeneath,    ///< fd or cwd, text[0] path, a: open flags, b: resolve flags, c: 1 refuses a directory -> out
+    OpenBeneath,    ///< fd or cwd, text[0] path, a: open flags, b: resolve flags, c: 1 refuses a directory ->
+                    ///< out
     MakeBeneath,    ///< fd or cwd, text[0] relative path, a: mode, b: kind of the last part -> out
     Close,          ///< fd
     Chdir,          ///< text[0], or fd
@@ -54,9 +55,9 @@ enum class Op : std::uint32_t {
     WaitChild,      ///< reaps a child that a Clone step made; it must have ended well
     ClearSignals,   ///< an empty signal mask: the launcher had blocked them all
     ControlTerminal, ///< fd becomes the controlling terminal of the session
-    KillParent,     ///< fd: pidfd of the parent (only tests)
-    Exec,           ///< fd: program; arguments: a, environment: b
-    ExecPath,       ///< candidates: c, arguments: a, environment: b
+    Ask,             ///< fd: a socket; one byte goes out, one is waited for (only tests)
+    Exec,            ///< fd: program; arguments: a, environment: b
+    ExecPath,        ///< candidates: c, arguments: a, environment: b
 };
 
 constexpr std::int32_t kNone = -1;

@@ -193,7 +193,8 @@ Slot StepList::open_tree(Slot object, std::uint64_t flags, int tolerate)
     return out;
 }
 
-void StepList::mount_attr(Slot tree, std::uint64_t set, Slot user_namespace, std::uint64_t flags, int tolerate)
+void StepList::mount_attr(Slot tree, std::uint64_t set, Slot user_namespace, std::uint64_t flags,
+                          int tolerate)
 {
     Step& s = add(Op::MountAttr);
     s.tolerate = tolerate;
@@ -480,7 +481,7 @@ void StepList::wait_child() { add(Op::WaitChild); }
 void StepList::clear_signals() { add(Op::ClearSignals); }
 void StepList::control_terminal(Slot terminal) { add(Op::ControlTerminal).fd = terminal.index; }
 
-void StepList::kill_parent(Slot parent_pidfd) { add(Op::KillParent).fd = parent_pidfd.index; }
+void StepList::ask(Slot socket) { add(Op::Ask).fd = socket.index; }
 
 void StepList::exec(Slot program, const std::vector<std::string>& argv, const std::vector<std::string>& env)
 {

@@ -46,14 +46,17 @@ public:
     Slot fs_mount(Slot fs, std::uint64_t attributes);
     Slot open_tree(std::string_view path, std::uint64_t flags = 0, int tolerate = 0);
     Slot open_tree(Slot object, std::uint64_t flags = 0, int tolerate = 0);
-    void mount_attr(Slot tree, std::uint64_t set, Slot user_namespace = {}, std::uint64_t flags = 0, int tolerate = 0);
-    void mount_attr(std::string_view path, std::uint64_t set, std::uint64_t clear, std::uint64_t flags, int tolerate = 0);
+    void mount_attr(Slot tree, std::uint64_t set, Slot user_namespace = {}, std::uint64_t flags = 0,
+                    int tolerate = 0);
+    void mount_attr(std::string_view path, std::uint64_t set, std::uint64_t clear, std::uint64_t flags,
+                    int tolerate = 0);
     void move_mount(Slot tree, std::string_view target);
     void move_mount(Slot tree, Slot target, int tolerate = 0);
     Slot open_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve,
                       int tolerate = 0);
     /// The same for anything but a directory, which is ENOTDIR.
-    Slot open_file_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve, int tolerate);
+    Slot open_file_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve,
+                           int tolerate);
     /// Creates `path` below `dir` (the working directory when empty), no symlink followed.
     Slot make_dirs_beneath(Slot dir, std::string_view path, unsigned mode);
     Slot make_file_beneath(Slot dir, std::string_view path);
@@ -80,7 +83,8 @@ public:
     void seccomp(std::string_view program);
     void mkdir(std::string_view path, unsigned mode, int tolerate = 0);
     void mkdir_owned(std::string_view path, unsigned mode, std::uint64_t uid, std::uint64_t gid);
-    void make_file(std::string_view path, std::string_view bytes, unsigned mode, std::uint64_t uid, std::uint64_t gid);
+    void make_file(std::string_view path, std::string_view bytes, unsigned mode, std::uint64_t uid,
+                   std::uint64_t gid);
     void symlink(std::string_view to, std::string_view at);
     void make_node(std::string_view path, unsigned mode, std::uint64_t device);
     void check_writable(std::string_view path);
@@ -92,7 +96,8 @@ public:
     void wait_child();
     void clear_signals();
     void control_terminal(Slot terminal);
-    void kill_parent(Slot parent_pidfd);
+    /// Sends a byte and waits for one: where a test kills us, its word comes after the deed.
+    void ask(Slot socket);
     void exec(Slot program, const std::vector<std::string>& argv, const std::vector<std::string>& env);
     void exec_path(const std::vector<std::string>& candidates, const std::vector<std::string>& argv,
                    const std::vector<std::string>& env);

@@ -60,9 +60,15 @@ Status clone_source(Bind& bind, const Identity& identity, const Account& user)
     struct mount_attr attr{};
     attr.attr_set = attributes_of(bind);
     UniqueFd map;
+    struct stat st{};
+    if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(bind.path));
+    if (identity.mode == IdMode::Plain && bind.mode == Mount::Mode::ReadWrite && st.st_uid != user.uid)
+        return fail(
+            Code::Unsupported,
+            "{} belongs to user {} and ids cannot be mapped here, so user {} inside could not write it: "
+            "use --user {}, or mount it :ro or :copy",
+            printable(bind.path), st.st_uid, user.uid, st.st_uid);
     if (identity.mode == IdMode::Mapped) {
-        struct stat st{};
-        if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(bind.path));
         BERTH_TRY(map, sys::make_user_namespace({{st.st_uid, identity.outside(user.uid), 1}},
                                                 {{st.st_gid, identity.outside(user.gid), 1}}));
         attr.attr_set |= MOUNT_ATTR_IDMAP;

@@ -22,9 +22,8 @@ struct Subject {
 const std::vector<Subject>& all_subjects()
 {
     static const std::vector<Subject> all{
-        {"floor", bench_floor},
-        {"cold", bench_cold},
-        {"warm", bench_warm},
+        {"floor", bench_floor},     {"cold", bench_cold},   {"warm", bench_warm},
+        {"density", bench_density}, {"relay", bench_relay},
     };
     return all;
 }

@@ -21,5 +21,7 @@ namespace berth::bench {
 [[nodiscard]] Result<std::vector<Table>> bench_floor(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_cold(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_warm(Context& context);
+[[nodiscard]] Result<std::vector<Table>> bench_density(Context& context);
+[[nodiscard]] Result<std::vector<Table>> bench_relay(Context& context);
 
 } // namespace berth::bench

@@ -50,6 +50,7 @@ json::Object claim_json(const Judged& judged)
     json::Array values;
     for (const double value : judged.values) values.emplace_back(value);
     out["values"] = std::move(values);
+    out["at_best"] = judged.at_best;
     out["reference_spread"] = judged.reference_spread;
     if (judged.claim.bar) {
         out["bar"] = judged.claim.bar->limit;

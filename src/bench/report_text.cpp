@@ -6,6 +6,8 @@ namespace berth::bench {
 
 namespace {
 
+constexpr std::size_t kMaxProblems = 20;
+
 /// Columns a reader sees, not bytes: `×`, `≤` and `≥` are three bytes or two.
 std::size_t width(std::string_view text)
 {
@@ -31,6 +33,11 @@ std::string value_text(const Judged& judged, const Table& table)
     case Relation::Share: return fmt::format("{:.2f} × {}", judged.value, judged.claim.reference);
     }
     return {};
+}
+
+std::string best_text(const Judged& judged)
+{
+    return judged.claim.relation == Relation::Amount ? std::string{} : fmt::format("{:.2f}", judged.at_best);
 }
 
 std::string bar_text(const Judged& judged, const Table& table)
@@ -68,8 +75,9 @@ std::string trimmed(std::string line)
 void render_table(std::string& out, const Table& table, double loosen)
 {
     constexpr std::size_t kNumber = 11;
+    constexpr std::size_t kBest = 9;
     const auto judged = judge(table, loosen);
-    std::size_t names = 20;
+    std::size_t names = std::max<std::size_t>(20, width(table.name));
     std::size_t values = 8;
     for (const auto& series : table.series) names = std::max(names, width(series.name));
     for (const auto& one : judged) values = std::max(values, width(value_text(one, table)));
@@ -77,21 +85,22 @@ void render_table(std::string& out, const Table& table, double loosen)
     const auto head = [&](std::string_view text, std::size_t columns) {
         return pad(std::string(text), columns);
     };
-    out += trimmed(fmt::format("{}  {}{}{}{}{}  {}  verdict", head(table.name, names + 2),
+    out += trimmed(fmt::format("{}  {}{}{}{}{}  {}{}  verdict", head(table.name, names + 2),
                                head("p50", kNumber), head("p90", kNumber), head("p99", kNumber),
-                               head("min", kNumber), head("ratio", values), head("bar", kNumber)));
+                               head("min", kNumber), head("ratio", values), head("at best", kBest),
+                               head("bar", kNumber)));
     for (const auto& series : table.series) {
         const auto s = summarize(series.all());
-        std::string line =
-            fmt::format("  {}  {}{}{}{}", pad(series.name, names), pad(show(s.p50, series.unit), kNumber),
-                        pad(show(s.p90, series.unit), kNumber), pad(show(s.p99, series.unit), kNumber),
-                        pad(show(s.min, series.unit), kNumber));
+        std::string line = "  " + pad(series.name, names) + "  ";
+        for (const double value : {s.p50, s.p90, s.p99, s.min})
+            line += pad(s.count == 0 ? "-" : show(value, series.unit), kNumber);
         bool told = false;
         for (const auto& one : judged) {
             if (one.claim.subject != series.name) continue;
             if (told) line = std::string(names + 4 + 4 * kNumber, ' ');
-            out += trimmed(fmt::format("{}{}  {}  {}", line, pad(value_text(one, table), values),
-                                       pad(bar_text(one, table), kNumber), verdict_text(one)));
+            out += trimmed(fmt::format("{}{}  {}{}  {}", line, pad(value_text(one, table), values),
+                                       pad(best_text(one), kBest), pad(bar_text(one, table), kNumber),
+                                       verdict_text(one)));
             told = true;
         }
         if (!told) out += trimmed(line);
@@ -99,7 +108,10 @@ void render_table(std::string& out, const Table& table, double loosen)
     for (const auto& skip : table.skipped)
         out += fmt::format("  skipped {}: {}{}\n", skip.name, skip.reason,
                            skip.remedy.empty() ? "" : fmt::format(" ({})", skip.remedy));
-    for (const auto& problem : table.problems) out += fmt::format("  WRONG {}\n", problem);
+    for (std::size_t i = 0; i < std::min(kMaxProblems, table.problems.size()); ++i)
+        out += fmt::format("  WRONG {}\n", table.problems[i]);
+    if (table.problems.size() > kMaxProblems)
+        out += fmt::format("  WRONG and {} more (--json has all)\n", table.problems.size() - kMaxProblems);
     out += "\n";
 }
 

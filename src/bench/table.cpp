@@ -70,6 +70,15 @@ double compare(Relation relation, double subject, double reference)
     return 0;
 }
 
+/// The sample nobody disturbed: the shortest time, the highest rate.
+double best(const Series& series)
+{
+    const auto samples = series.all();
+    if (samples.empty()) return 0;
+    const auto [low, high] = std::ranges::minmax(samples);
+    return series.unit == Unit::BytesPerSecond ? high : low;
+}
+
 std::optional<Judged> judge_one(const Table& table, const Claim& claim, double loosen)
 {
     const Series* subject = table.find(claim.subject);
@@ -92,6 +101,7 @@ std::optional<Judged> judge_one(const Table& table, const Claim& claim, double l
     if (judged.values.empty()) return std::nullopt;
     judged.value = median(judged.values);
     judged.reference_spread = spread(against);
+    judged.at_best = compare(claim.relation, best(*subject), alone ? 0 : best(*reference));
     if (!claim.bar) return judged;
 
     auto& limit = judged.claim.bar->limit;

@@ -60,6 +60,7 @@ struct Judged {
     Claim claim;
     std::vector<double> values; ///< one each repeat
     double value = 0;           ///< their median
+    double at_best = 0;         ///< the same of the minima: what is left when others' load is taken away
     double reference_spread = 0;
     Verdict verdict = Verdict::None;
     bool stretch = false; ///< the aim is met, too

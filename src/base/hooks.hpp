@@ -11,6 +11,9 @@ namespace berth::hooks {
 void kill_point(std::string_view label);
 /// The same as a question, for labels that are reached in another process.
 [[nodiscard]] bool kill_at(std::string_view label);
+/// A socket to a process that kills this one when a byte comes over it, and answers once it is
+/// dead: a process in a pid namespace below ours can ask, but has no name or pidfd it could signal.
+[[nodiscard]] int executioner();
 
 /// BERTH_TEST_WALLS_OFF=a,b: true when the named wall is not to be built.
 [[nodiscard]] bool wall_off(std::string_view wall);

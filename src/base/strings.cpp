@@ -72,20 +72,20 @@ Result<std::uint64_t> parse_scaled(std::string_view text, const std::array<Unit,
     return static_cast<std::uint64_t>(std::llround(scaled));
 }
 
+/// Insertions, deletions, substitutions and swaps of neighbours, each one step.
 std::size_t edit_distance(std::string_view a, std::string_view b)
 {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
+    std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+    for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+    for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i)
         for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t above = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-            diagonal = above;
+            const std::size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+            d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
         }
-    }
-    return row[b.size()];
+    return d[a.size()][b.size()];
 }
 
 /// Length of the valid UTF-8 sequence at the start of `text`, 0 when there is none.
@@ -169,6 +169,7 @@ std::vector<std::string> split(std::string_view text, char separator)
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates)
 {
+    if (word.size() > 64) return {};
     std::string best;
     std::size_t best_distance = std::numeric_limits<std::size_t>::max();
     for (const auto& candidate : candidates) {

@@ -85,7 +85,7 @@ std::optional<int> parse(CLI::App& app, Common& common, int argc, char** argv, i
             }
         }
         const Error error{.code = Code::Invalid,
-                          .message = fmt::format("{} (see berth {} --help)", text, app.get_name())};
+                          .message = fmt::format("{} (see {} --help)", text, app.get_name())};
         return report(error, common, usage_code);
     }
     if (auto configured = configure_log(common); !configured)

@@ -62,7 +62,7 @@ int completion_verb(int argc, char** argv)
 {
     CLI::App app("Print a completion script.\n\nExample:\n  berth completion bash > "
                  "~/.local/share/bash-completion/completions/berth\n",
-                 "completion");
+                 "berth completion");
     Common common;
     std::string shell;
     app.add_option("SHELL", shell, "bash, zsh or fish")->required();

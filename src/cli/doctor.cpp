@@ -62,7 +62,7 @@ int doctor_verb(int argc, char** argv)
     CLI::App app(
         "Tell what works on this machine for this user, what does not, and the command that fixes it.\n\n"
         "Example:\n  berth doctor\n  berth doctor --clean\n",
-        "doctor");
+        "berth doctor");
     Common common;
     bool sweep = false;
     app.add_flag("--clean", sweep, "Remove what killed runs left behind");

@@ -73,7 +73,7 @@ int policy_verb(int argc, char** argv)
     CLI::App app("Show, check and explain policies.\n\n"
                  "Example:\n  berth policy show workspace-write\n  berth policy check mine.toml\n"
                  "  berth policy explain mine.toml\n",
-                 "policy");
+                 "berth policy");
     Common common;
     PolicyOptions options;
     bool toml = false;

@@ -209,7 +209,7 @@ int run_verb(int argc, char** argv)
         "timeout, 125 when berth itself failed, 126/127 as a shell has them.\n\n"
         "Example:\n"
         "  berth run --workspace . --memory 2GiB --timeout 10m -- make test\n",
-        "run");
+        "berth run");
     RunOptions options;
     add_options(app, options);
     app.positionals_at_end();

@@ -13,7 +13,7 @@ namespace berth::cli {
 
 int version_verb(int argc, char** argv)
 {
-    CLI::App app("Print the version of berth.\n\nExample:\n  berth version --json\n", "version");
+    CLI::App app("Print the version of berth.\n\nExample:\n  berth version --json\n", "berth version");
     Common common;
     add_common(app, common);
     if (gathering(app)) return 0;

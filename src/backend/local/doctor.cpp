@@ -1,8 +1,6 @@
 #include "backend/local/doctor.hpp"
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "backend/local/holdings.hpp"
@@ -13,10 +11,10 @@
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
+#include "image/cache.hpp"
 #include "policy/policy.hpp"
-#include "sys/landlock.hpp"
+#include "sys/probe.hpp"
 #include "sys/remove_tree.hpp"
-#include "sys/userns.hpp"
 
 namespace berth::local {
 
@@ -31,41 +29,43 @@ std::string trimmed(Result<std::string> text)
     return *std::move(text);
 }
 
-Finding kernel()
+/// A switch of the system that forbids user namespaces to ordinary users, if one is thrown.
+std::string user_namespace_remedy()
 {
-    utsname name{};
-    ::uname(&name);
-    int major = 0;
-    int minor = 0;
-    std::sscanf(&name.release[0], "%d.%d", &major, &minor); // NOLINT(cert-err34-c): zeros say it all
-    Finding finding{.name = "kernel", .detail = fmt::format("Linux {}", &name.release[0])};
-    if (major < 5 || (major == 5 && minor < 14)) {
-        finding.verdict = Verdict::Missing;
-        finding.remedy = "berth needs Linux 5.14 or newer";
-    }
-    return finding;
+    if (trimmed(read_file("/proc/sys/kernel/unprivileged_userns_clone")) == "0")
+        return "sysctl -w kernel.unprivileged_userns_clone=1";
+    if (trimmed(read_file("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")) == "1")
+        return "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
+    if (trimmed(read_file("/proc/sys/user/max_user_namespaces")) == "0")
+        return "sysctl -w user.max_user_namespaces=10000";
+    return "run berth as root";
 }
 
-Finding user_namespaces()
+std::string remedy_for(const sys::Probed& probed)
 {
-    const std::uint32_t uid = ::geteuid();
-    const std::uint32_t gid = ::getegid();
-    Finding finding{.name = "user namespaces", .detail = "can be made"};
-    // An ordinary user's maps go through setgroups; making one and mapping nothing is proof enough.
-    const auto made =
-        uid == 0 ? sys::make_user_namespace({{0, uid, 1}}, {{0, gid, 1}}) : sys::make_user_namespace({}, {});
-    if (made && !hooks::lacks("user-namespaces")) return finding;
-    finding.verdict = Verdict::Missing;
-    finding.detail = made ? "not here" : made.error().line();
-    if (trimmed(read_file("/proc/sys/kernel/unprivileged_userns_clone")) == "0")
-        finding.remedy = "sysctl -w kernel.unprivileged_userns_clone=1";
-    else if (trimmed(read_file("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")) == "1")
-        finding.remedy = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
-    else if (trimmed(read_file("/proc/sys/user/max_user_namespaces")) == "0")
-        finding.remedy = "sysctl -w user.max_user_namespaces=10000";
-    else
-        finding.remedy = "run berth as root";
-    return finding;
+    if (probed.name == "user namespaces") return user_namespace_remedy();
+    if (probed.name == "overlay")
+        return ::geteuid() == 0 ? "modprobe overlay" : "run berth as root, or use Linux 5.11 or newer";
+    if (probed.name == "landlock") return "boot with lsm=landlock,...";
+    return "berth needs Linux 5.14 or newer";
+}
+
+/// The calls a launch is made of are one line as long as all of them are there.
+void kernel(std::vector<Finding>& out)
+{
+    std::vector<std::string> calls;
+    for (const auto& probed : sys::probe()) {
+        if (probed.name == "landlock") continue; // has a finding of its own below
+        if (probed.available && probed.detail == "there") {
+            calls.push_back(probed.name);
+            continue;
+        }
+        out.push_back({.name = probed.name,
+                       .verdict = probed.available ? Verdict::Ok : Verdict::Missing,
+                       .detail = probed.detail,
+                       .remedy = probed.available ? std::string{} : remedy_for(probed)});
+    }
+    out.push_back({.name = "system calls", .detail = fmt::format("{}", fmt::join(calls, ", "))});
 }
 
 Finding identity(const StateDir& state)
@@ -168,7 +168,8 @@ std::string_view to_string(Finding::Verdict verdict) noexcept
 
 std::vector<Finding> examine(const std::string& state_path)
 {
-    std::vector<Finding> out{kernel(), user_namespaces()};
+    std::vector<Finding> out;
+    kernel(out);
     const auto state = StateDir::open(state_path);
     if (!state) {
         out.push_back({.name = "state directory",
@@ -191,6 +192,11 @@ Result<std::vector<std::string>> clean(const StateDir& state)
     for (const auto& group : sweep_groups()) removed.push_back("control group " + group);
     BERTH_TRY(const auto placeholders, ProtectedNames::sweep(state));
     if (placeholders > 0) removed.push_back(fmt::format("{} placeholders of protected names", placeholders));
+    BERTH_TRY(const auto templates, image::Cache::open(state.templates()));
+    for (const char* kind : {"host", "tar"}) {
+        BERTH_TRY(const bool unfinished, templates.remove_unfinished(kind));
+        if (unfinished) removed.push_back(fmt::format("an unfinished template ({})", kind));
+    }
     const UniqueFd trash(::open(state.trash().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (trash) BERTH_CHECK(sys::empty_trash(trash.get()));
     return removed;

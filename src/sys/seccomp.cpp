@@ -179,6 +179,8 @@ std::vector<Rule> rules(const FilterOptions& options)
         if (!options.allow_clone3) add(SYS_clone3, {refuse(ENOSYS)});
     }
     add(SYS_socket, socket_families(!options.refuse_inet));
+    // Creates the sockets, and loads the family's module, before it finds that the family has no pairs.
+    add(SYS_socketpair, only_values(0, {AF_UNIX}, EAFNOSUPPORT));
     add(SYS_ioctl, not_values(1, {0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */}, EPERM));
     // PER_LINUX, PER_LINUX32, without address randomisation (debuggers), and "only tell".
     add(SYS_personality, only_values(0, {0, 8, 0x0040000, 0x0040008, 0xffffffff}, EPERM));

@@ -66,6 +66,7 @@ struct SandboxSpec {
     std::string workdir; ///< empty: the first workspace, else the user's home
     std::string hostname = "sandbox";
     std::map<std::string, std::string> labels;
+    bool operator==(const SandboxSpec&) const = default;
 };
 
 /// Refuses what can never succeed, naming each object: bad names, a mount over "/", two mounts on

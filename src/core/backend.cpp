@@ -1,0 +1,131 @@
+#include "core/backend.hpp"
+
+#include <algorithm>
+
+#include "base/strings.hpp"
+
+namespace berth {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kReadAtOnce = 30s;    // a wait of one read; the loop goes on
+constexpr auto kFeedInterval = 10ms; // a command that does not read its input is asked again
+constexpr auto kDeathPatience = 10s; // from SIGKILL to the kernel's word
+constexpr auto kLinger = 1s;         // a grandchild may hold the streams after the exit
+constexpr std::size_t kFeed = 32 * 1024;
+
+SteadyTime now() { return system_clock().steady(); }
+
+/// What is left of a command's input, and when it is asked to take more.
+struct Feed {
+    std::string bytes;
+    std::size_t offset = 0;
+    std::uint64_t write_id = 1;
+    bool open = false;
+};
+
+Task<Status> feed(Backend& backend, const SandboxHandle& sandbox, const std::string& exec, Feed& input)
+{
+    while (input.open) {
+        if (input.offset == input.bytes.size()) {
+            auto closed = co_await backend.close_input(sandbox, exec, input.write_id++);
+            input.open = false;
+            co_return closed;
+        }
+        std::string piece = input.bytes.substr(input.offset, kFeed);
+        const std::size_t given = piece.size();
+        BERTH_CO_TRY(const auto taken,
+                     co_await backend.write_input(sandbox, exec, input.write_id++, std::move(piece)));
+        input.offset += std::min(taken, given);
+        if (taken < given) co_return Status{};
+    }
+    co_return Status{};
+}
+
+} // namespace
+
+Task<Result<RunOutcome>> Backend::follow(SandboxHandle sandbox, ExecSpec exec, RunStreams streams)
+{
+    RunOutcome outcome;
+    Feed input{.bytes = std::move(streams.input), .open = exec.input == ExecSpec::Stdin::Open};
+    SteadyTime deadline = exec.timeout ? now() + *exec.timeout : SteadyTime::max();
+    std::uint64_t position = 0;
+    bool exited = false;
+    bool closed = false;
+    while (!closed) {
+        // Whoever does not read its input to the end has a right to; only its own end counts.
+        if (auto fed = co_await feed(*this, sandbox, exec.id, input); !fed) input.open = false;
+        const auto until = std::min(deadline, now() + (input.open ? SteadyTime::duration(kFeedInterval)
+                                                                  : SteadyTime::duration(kReadAtOnce)));
+        BERTH_CO_TRY(const auto events, co_await read_events(sandbox, exec.id, position, until));
+        for (const auto& event : events) {
+            position = event.sequence + 1;
+            outcome.dropped += event.gap_bytes;
+            if (streams.on_event) streams.on_event(event);
+            if (event.kind == ExecEvent::Kind::Exit) {
+                outcome.status = event.status;
+                exited = true;
+                deadline = now() + kLinger;
+                input.open = false;
+            }
+            closed = closed || event.kind == ExecEvent::Kind::Closed;
+        }
+        if (closed || now() < deadline) continue;
+        if (exited || outcome.timed_out) break;
+        outcome.timed_out = true;
+        if (auto killed = co_await kill(sandbox, exec.id); !killed)
+            co_return std::unexpected(std::move(killed).error().while_doing("ending " + exec.id));
+        deadline = now() + kDeathPatience;
+    }
+    BERTH_CO_TRY(auto ended, co_await wait(sandbox, exec.id, now()));
+    if (ended) outcome.struck = std::move(ended->struck);
+    co_return outcome;
+}
+
+Task<Result<RunOutcome>> Backend::run(SandboxSpec sandbox, ExecSpec exec, RunStreams streams)
+{
+    const auto& wall = sandbox.policy.limits.wall_time;
+    const bool wall_first = wall && (!exec.timeout || *wall < *exec.timeout);
+    if (wall_first) exec.timeout = wall;
+    const std::string limit = wall_first ? fmt::format("wall time limit {}", show(*wall)) : std::string{};
+    BERTH_CO_TRY(const auto handle, co_await create(std::move(sandbox)));
+    Result<RunOutcome> outcome = fail(Code::Internal, "exec {} was not followed", exec.id);
+    if (auto started = co_await this->exec(handle, exec); started)
+        outcome = co_await follow(handle, std::move(exec), std::move(streams));
+    else
+        outcome = std::unexpected(std::move(started).error());
+    if (outcome && outcome->timed_out && wall_first) outcome->struck.push_back(limit);
+    // The first failure is the one to tell; what could not be removed is found by scan().
+    auto gone = co_await destroy(handle);
+    if (outcome && !gone) co_return std::unexpected(std::move(gone).error());
+    co_return outcome;
+}
+
+Task<Status> Backend::stop(SandboxHandle) { co_return unsupported(Operation::Stop, name()); }
+Task<Status> Backend::start(SandboxHandle) { co_return unsupported(Operation::Stop, name()); }
+Task<Status> Backend::pause(SandboxHandle) { co_return unsupported(Operation::Pause, name()); }
+Task<Status> Backend::resume(SandboxHandle) { co_return unsupported(Operation::Pause, name()); }
+
+Task<Status> Backend::snapshot(SandboxHandle, std::string)
+{
+    co_return unsupported(Operation::Snapshot, name());
+}
+
+Task<Result<SandboxHandle>> Backend::fork(SandboxHandle, SandboxSpec)
+{
+    co_return unsupported(Operation::Fork, name());
+}
+
+Task<Result<UniqueFd>> Backend::dial(SandboxHandle, std::uint16_t)
+{
+    co_return unsupported(Operation::Ports, name());
+}
+
+Task<Result<std::vector<std::string>>> Backend::watch(SandboxHandle, FilePath, SteadyTime)
+{
+    co_return unsupported(Operation::Watch, name());
+}
+
+} // namespace berth

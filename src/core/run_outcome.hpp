@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/exit_status.hpp"
+
+namespace berth {
+
+/// How a run ended, and what a person should be told beside it.
+struct RunOutcome {
+    ExitStatus status;
+    bool timed_out = false;
+    std::vector<std::string> struck; ///< limits that struck: "memory limit 64 MiB"
+    std::uint64_t dropped = 0;       ///< bytes of output beyond the log limit
+    std::vector<std::string> notes;  ///< fallbacks: what is weaker here than elsewhere
+};
+
+} // namespace berth

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/strings.hpp"
 #include "bench/report.hpp"
 
 namespace berth::bench {
@@ -7,6 +8,7 @@ namespace berth::bench {
 namespace {
 
 constexpr std::size_t kMaxProblems = 20;
+constexpr std::size_t kMaxReason = 160; ///< a refusal can name many things; --json has all of it
 
 /// Columns a reader sees, not bytes: `×`, `≤` and `≥` are three bytes or two.
 std::size_t width(std::string_view text)
@@ -106,7 +108,7 @@ void render_table(std::string& out, const Table& table, double loosen)
         if (!told) out += trimmed(line);
     }
     for (const auto& skip : table.skipped)
-        out += fmt::format("  skipped {}: {}{}\n", skip.name, skip.reason,
+        out += fmt::format("  skipped {}: {}{}\n", skip.name, printable(skip.reason, kMaxReason),
                            skip.remedy.empty() ? "" : fmt::format(" ({})", skip.remedy));
     for (std::size_t i = 0; i < std::min(kMaxProblems, table.problems.size()); ++i)
         out += fmt::format("  WRONG {}\n", table.problems[i]);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <mutex>
 
 #include "base/scope_exit.hpp"
 #include "sys/raw_syscall.hpp"
@@ -53,6 +54,9 @@ void reap(pid_t pid)
 
 Result<Launched> launch(StepList& list, const LaunchOptions& options)
 {
+    // The stacks, and whether the memory map may be dumped, are the process's: one launch at a time.
+    static std::mutex one_at_a_time;
+    const std::scoped_lock alone(one_at_a_time);
     char* const area = stacks();
     if (area == nullptr) return fail_errno("mapping stacks for a launch");
 

@@ -180,15 +180,15 @@ Status ExecFollower::take_stream(const std::vector<Record>& records, std::size_t
 Status ExecFollower::wait(Deadline until)
 {
     const auto now = std::chrono::steady_clock::now();
-    if (now >= until) return {};
+    const auto remaining = std::max<std::chrono::nanoseconds>(until - now, 0ns);
     if (!keeper_ || gone_) {
-        std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPollInterval, until - now));
+        std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPollInterval, remaining));
         return {};
     }
-    if (busy_) std::this_thread::sleep_for(kBreath);
+    if (busy_ && remaining > kBreath) std::this_thread::sleep_for(kBreath);
     busy_ = false;
     pollfd waiting[2] = {{wake_.get(), POLLIN, 0}, {keeper_->socket(), POLLIN, 0}};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(remaining).count();
     const int ready = ::poll(waiting, 2, static_cast<int>(std::min<long long>(left, 1 << 30)));
     if (ready < 0 && errno != EINTR) return fail_errno("waiting for an exec log");
     if (ready <= 0) return {};

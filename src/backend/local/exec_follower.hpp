@@ -34,6 +34,10 @@ public:
     [[nodiscard]] bool ended() const noexcept { return ended_; }
     /// The keeper has hung up before `closed`: somebody should repair the log.
     [[nodiscard]] bool keeper_gone() const noexcept { return gone_; }
+    /// For who waits on an event loop; borrowed, -1 where there is no keeper. The first is readable when
+    /// the log has grown since next() was called last, the second when the keeper has gone.
+    [[nodiscard]] int wake_descriptor() const noexcept { return wake_.get(); }
+    [[nodiscard]] int keeper_descriptor() const noexcept { return keeper_ ? keeper_->socket() : -1; }
     [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
 
 private:

@@ -1,17 +1,15 @@
 #pragma once
 
-#include <chrono>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "backend/local/pools.hpp"
 #include "backend/local/state_dir.hpp"
 #include "base/result.hpp"
 #include "core/exec_event.hpp"
 #include "core/exec_spec.hpp"
+#include "core/run_outcome.hpp"
 #include "core/sandbox_spec.hpp"
 
 namespace berth::local {
@@ -25,14 +23,7 @@ struct RunStreams {
     std::function<void(const ExecEvent&)> on_event;
 };
 
-/// How a run ended, and what a person should be told beside it.
-struct RunOutcome {
-    ExitStatus status;
-    bool timed_out = false;
-    std::vector<std::string> struck; ///< limits that struck: "memory limit 64 MiB"
-    std::uint64_t dropped = 0;       ///< bytes of output beyond the log limit
-    std::vector<std::string> notes;  ///< fallbacks: what is weaker here than elsewhere
-};
+using berth::RunOutcome;
 
 /// One command in a throw-away sandbox that dies with us.
 [[nodiscard]] Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbox,

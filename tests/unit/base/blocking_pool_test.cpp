@@ -1,11 +1,15 @@
 #include "base/blocking_pool.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <latch>
 #include <stdexcept>
 #include <thread>
 
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <gtest/gtest.h>
 
 #include "support/run_task.hpp"
@@ -51,21 +55,24 @@ TEST(BlockingPool, LeavesTheLoopFreeWhileItWorks)
 {
     BlockingPool pool(1);
     boost::asio::io_context loop;
-    std::latch gate(1);
-    bool worked = false;
+    std::atomic<bool> started = false;
+    std::promise<void> gate;
+    bool opened = false;
     const auto blocked = [&]() -> Task<void> {
-        co_await pool.run([&] { gate.wait(); });
-        worked = true;
+        co_await pool.run([&] {
+            started = true;
+            opened = gate.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+        });
     };
-    // Only another task of the same loop opens the gate: a pool that held the loop would hang here.
+    // Another task of the same loop opens the gate, once somebody waits there.
     const auto opens = [&]() -> Task<void> {
-        gate.count_down();
-        co_return;
+        while (!started) co_await boost::asio::post(loop, boost::asio::use_awaitable);
+        gate.set_value();
     };
     boost::asio::co_spawn(loop, blocked, boost::asio::detached);
     boost::asio::co_spawn(loop, opens, boost::asio::detached);
     loop.run();
-    EXPECT_TRUE(worked);
+    EXPECT_TRUE(opened);
 }
 
 TEST(BlockingPool, UsesAllItsThreads)

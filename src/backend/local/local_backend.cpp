@@ -1,0 +1,181 @@
+// The local backend as every other part of berth sees it: coroutines over local::Sandbox.
+
+#include "backend/local/local_backend.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "backend/local/holdings.hpp"
+#include "backend/local/limits.hpp"
+#include "base/ids.hpp"
+#include "base/scope_exit.hpp"
+#include "base/strings.hpp"
+
+namespace berth::local {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kHealthPatience = 2s;
+
+Status check_id(const std::string& id)
+{
+    if (is_id(id, "sbx_")) return {};
+    return fail(Code::Invalid, "'{}' is not the id of a sandbox", printable(id, 60));
+}
+
+Result<Capabilities> probe(const StateDir& state)
+{
+    Capabilities out;
+    BERTH_TRY(const auto identity, make_identity(state, state.path()));
+    out.holds = hold(identity, RootLayers{}, availability_of(sys::CgroupTree::open()));
+    out.operations = {Operation::Pty, Operation::ExecPolicy};
+    if (identity.mode != IdMode::Own) out.operations.insert(Operation::Users);
+    return out;
+}
+
+/// Refused or absent is the kernel's word that nobody listens; anything else may pass.
+Health health_of(int sandboxes, const std::string& id)
+{
+    const UniqueFd directory(
+        ::openat(sandboxes, id.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!directory) return errno == ENOENT ? Health::Gone : Health::Unresponsive;
+    auto keeper = KeeperClient::connect(directory.get(), "sock", kHealthPatience);
+    if (!keeper) {
+        const int error = keeper.error().sys.value();
+        return error == ECONNREFUSED || error == ENOENT ? Health::Gone : Health::Unresponsive;
+    }
+    return keeper->ping() ? Health::Healthy : Health::Unresponsive;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Backend>> LocalBackend::open(const BackendOptions& options)
+{
+    if (options.pool == nullptr) return fail(Code::Invalid, "backend local needs a pool for blocking work");
+    BERTH_TRY(auto state, StateDir::open(options.state_path));
+    BERTH_TRY(auto capabilities, probe(state));
+    return std::unique_ptr<Backend>(
+        new LocalBackend(std::move(state), *options.pool, std::move(capabilities)));
+}
+
+std::shared_ptr<LocalBackend::Held> LocalBackend::held(const std::string& id) const
+{
+    const std::scoped_lock lock(mutex_);
+    const auto at = held_.find(id);
+    return at == held_.end() ? nullptr : at->second;
+}
+
+bool LocalBackend::has_directory(const std::string& id) const
+{
+    struct stat st{};
+    return ::fstatat(state_.fd(), ("sandbox/" + id).c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::find(const SandboxHandle& handle) const
+{
+    BERTH_CHECK(check_id(handle.sandbox));
+    if (auto found = held(handle.sandbox)) return found;
+    if (has_directory(handle.sandbox))
+        return fail(Code::Unavailable, "sandbox {} was made by another process, which this one cannot open",
+                    handle.sandbox);
+    return fail(Code::NotFound, "no sandbox {}", handle.sandbox);
+}
+
+void LocalBackend::retire(const std::string& id, Held& held)
+{
+    held.retired = true;
+    held.sandbox.reset();
+    const std::scoped_lock lock(mutex_);
+    held_.erase(id);
+}
+
+Result<SandboxHandle> LocalBackend::make(const SandboxSpec& spec)
+{
+    BERTH_CHECK(check_id(spec.id));
+    for (;;) {
+        std::shared_ptr<Held> place;
+        {
+            const std::scoped_lock lock(mutex_);
+            auto& slot = held_[spec.id];
+            if (!slot) slot = std::make_shared<Held>();
+            place = slot;
+        }
+        // Two that ask for one id at once: the second waits here for what the first has made.
+        const std::scoped_lock lock(place->mutex);
+        if (place->retired) continue;
+        if (place->sandbox) {
+            if (place->spec != spec)
+                return fail(Code::Conflict, "sandbox {} exists with another specification", spec.id);
+            return SandboxHandle{.sandbox = spec.id, .native = spec.id};
+        }
+        if (has_directory(spec.id)) {
+            retire(spec.id, *place);
+            return fail(Code::Unavailable,
+                        "sandbox {} was made by another process, which this one cannot open", spec.id);
+        }
+        auto made = Sandbox::create(state_, spec, {});
+        if (!made) {
+            retire(spec.id, *place);
+            return std::unexpected(std::move(made).error().while_doing("creating " + spec.id));
+        }
+        place->sandbox.emplace(*std::move(made));
+        place->spec = spec;
+        return SandboxHandle{.sandbox = spec.id, .native = spec.id};
+    }
+}
+
+Status LocalBackend::remove(const std::string& id)
+{
+    BERTH_CHECK(check_id(id));
+    const auto place = held(id);
+    if (!place && !has_directory(id)) return {};
+    if (!place)
+        return fail(Code::Unavailable, "sandbox {} was made by another process, which this one cannot open",
+                    id);
+    const std::scoped_lock lock(place->mutex);
+    if (place->retired || !place->sandbox) return {};
+    if (auto gone = place->sandbox->destroy(); !gone)
+        return std::unexpected(std::move(gone).error().while_doing("destroying " + id));
+    retire(id, *place);
+    return {};
+}
+
+Result<std::vector<Found>> LocalBackend::look() const
+{
+    const int fd = ::open(state_.sandboxes().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return fail_errno("opening {}", state_.sandboxes());
+    DIR* const all = ::fdopendir(fd);
+    if (all == nullptr) {
+        ::close(fd);
+        return fail_errno("reading {}", state_.sandboxes());
+    }
+    ScopeExit close([&] { ::closedir(all); });
+    std::vector<Found> found;
+    for (errno = 0; const dirent* entry = ::readdir(all); errno = 0) { // NOLINT(concurrency-mt-unsafe)
+        const std::string id = &entry->d_name[0];
+        if (!is_id(id, "sbx_")) continue;
+        found.push_back({.sandbox = {.sandbox = id, .native = id}, .health = health_of(::dirfd(all), id)});
+    }
+    if (errno != 0) return fail_errno("reading {}", state_.sandboxes());
+    return found;
+}
+
+Task<Result<SandboxHandle>> LocalBackend::create(SandboxSpec spec)
+{
+    co_return co_await pool_.call([&] { return make(spec); });
+}
+
+Task<Status> LocalBackend::destroy(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&] { return remove(sandbox.sandbox); });
+}
+
+Task<Result<std::vector<Found>>> LocalBackend::scan()
+{
+    co_return co_await pool_.call([&] { return look(); });
+}
+
+} // namespace berth::local

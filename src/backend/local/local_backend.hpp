@@ -1,0 +1,88 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backend/local/sandbox.hpp"
+#include "backend/local/state_dir.hpp"
+#include "base/blocking_pool.hpp"
+#include "core/backend.hpp"
+#include "core/registry.hpp"
+
+namespace berth::local {
+
+/// Sandboxes of this machine's kernel, behind the interface every backend has. Those made by this
+/// process are held open in it; letting go of the backend lets them live on. What blocks runs on the
+/// pool; a wait for output holds no thread of it. Outlives its tasks.
+class LocalBackend final : public Backend {
+public:
+    [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
+
+    [[nodiscard]] std::string_view name() const override { return "local"; }
+    [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
+
+    Task<Result<SandboxHandle>> create(SandboxSpec spec) override;
+    Task<Status> destroy(SandboxHandle sandbox) override;
+    Task<Result<std::vector<Found>>> scan() override;
+
+    Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
+    Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,
+                                                     std::uint64_t from, SteadyTime until) override;
+    Task<Result<std::optional<Ended>>> wait(SandboxHandle sandbox, std::string exec,
+                                            SteadyTime until) override;
+    Task<Status> signal(SandboxHandle sandbox, std::string exec, int signo) override;
+    Task<Status> kill(SandboxHandle sandbox, std::string exec) override;
+    Task<Result<std::size_t>> write_input(SandboxHandle sandbox, std::string exec, std::uint64_t write_id,
+                                          std::string bytes) override;
+    Task<Status> close_input(SandboxHandle sandbox, std::string exec, std::uint64_t write_id) override;
+    Task<Status> resize(SandboxHandle sandbox, std::string exec, TerminalSize size) override;
+
+    Task<Result<std::string>> read_file(SandboxHandle sandbox, FilePath file, Bytes limit) override;
+    Task<Status> write_file(SandboxHandle sandbox, FilePath file, std::string bytes,
+                            std::optional<unsigned> mode) override;
+    Task<Result<std::vector<FileEntry>>> list_files(SandboxHandle sandbox, FilePath directory) override;
+    Task<Result<FileEntry>> stat_file(SandboxHandle sandbox, FilePath file) override;
+    Task<Status> make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents) override;
+    Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) override;
+    Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
+
+private:
+    /// A sandbox of this process. local::Sandbox is for one thread at a time: its mutex sees to that.
+    struct Held {
+        std::mutex mutex;
+        std::optional<Sandbox> sandbox; ///< empty while it is made
+        SandboxSpec spec;
+        bool retired = false; ///< destroyed, or could not be made: no longer in the map
+    };
+
+    LocalBackend(StateDir state, BlockingPool& pool, Capabilities capabilities)
+        : state_(std::move(state)), pool_(pool), capabilities_(std::move(capabilities))
+    {
+    }
+
+    [[nodiscard]] std::shared_ptr<Held> held(const std::string& id) const;
+    [[nodiscard]] Result<std::shared_ptr<Held>> find(const SandboxHandle& handle) const;
+    [[nodiscard]] bool has_directory(const std::string& id) const;
+    [[nodiscard]] Result<SandboxHandle> make(const SandboxSpec& spec);
+    [[nodiscard]] Status remove(const std::string& id);
+    [[nodiscard]] Result<std::vector<Found>> look() const;
+    void retire(const std::string& id, Held& held);
+
+    /// `work(Sandbox&)` on the pool, alone with the sandbox.
+    template <class F> auto with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>;
+    /// `work(const sys::SandboxFiles&)` on the pool, with the rights of `user`.
+    template <class F>
+    auto with_files(SandboxHandle handle, std::string user, F work)
+        -> Task<std::invoke_result_t<F, const sys::SandboxFiles&>>;
+
+    StateDir state_;
+    BlockingPool& pool_;
+    Capabilities capabilities_;
+    mutable std::mutex mutex_; ///< of the map alone; taken last
+    // Shared: an operation under way keeps what a destroy beside it takes out of the map.
+    std::map<std::string, std::shared_ptr<Held>> held_;
+};
+
+} // namespace berth::local

@@ -1,0 +1,202 @@
+// Execs and files of the local backend. The rule of its locks: a sandbox is locked for as long as
+// one question takes; waiting for output and moving file contents happens without.
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "backend/local/local_backend.hpp"
+#include "backend/local/log_wait.hpp"
+
+namespace berth::local {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kCheckInterval = 5ms; // a chatty exec is not looked at for its end with each line
+constexpr std::size_t kPromptChecks = 3;
+
+SteadyTime now() { return system_clock().steady(); }
+
+FileEntry::Kind kind_of(sys::FileKind kind)
+{
+    switch (kind) {
+    case sys::FileKind::Regular: return FileEntry::Kind::Regular;
+    case sys::FileKind::Directory: return FileEntry::Kind::Directory;
+    case sys::FileKind::Symlink: return FileEntry::Kind::Symlink;
+    case sys::FileKind::Other: return FileEntry::Kind::Other;
+    }
+    return FileEntry::Kind::Other;
+}
+
+FileEntry entry_of(sys::FileEntry entry)
+{
+    return {.name = std::move(entry.name),
+            .kind = kind_of(entry.kind),
+            .size = entry.size,
+            .mode = entry.mode,
+            .modified = entry.modified,
+            .target = std::move(entry.target)};
+}
+
+std::unexpected<Error> keeper_gone(const SandboxHandle& sandbox)
+{
+    return fail(Code::Unavailable, "the keeper of {} is gone", sandbox.sandbox);
+}
+
+} // namespace
+
+template <class F>
+auto LocalBackend::with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>
+{
+    using Answer = std::invoke_result_t<F, Sandbox&>;
+    co_return co_await pool_.call([&]() -> Answer {
+        BERTH_TRY(const auto place, find(handle));
+        const std::scoped_lock lock(place->mutex);
+        if (!place->sandbox) return fail(Code::NotFound, "no sandbox {}", handle.sandbox);
+        return work(*place->sandbox);
+    });
+}
+
+template <class F>
+auto LocalBackend::with_files(SandboxHandle handle, std::string user, F work)
+    -> Task<std::invoke_result_t<F, const sys::SandboxFiles&>>
+{
+    using Answer = std::invoke_result_t<F, const sys::SandboxFiles&>;
+    const auto open = [&](Sandbox& sandbox) { return sandbox.files(user); };
+    BERTH_CO_TRY(const auto files, co_await with(handle, open));
+    co_return co_await pool_.call([&]() -> Answer { return work(files); });
+}
+
+Task<Status> LocalBackend::exec(SandboxHandle sandbox, ExecSpec spec)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.exec(spec); });
+}
+
+Task<Result<std::vector<ExecEvent>>> LocalBackend::read_events(SandboxHandle sandbox, std::string exec,
+                                                               std::uint64_t from, SteadyTime until)
+{
+    const auto follow = [&](Sandbox& s) { return s.follow(exec, from); };
+    BERTH_CO_TRY(auto follower, co_await with(sandbox, follow));
+    for (;;) {
+        const auto started = now();
+        const auto next = [&] { return follower.next(started); };
+        BERTH_CO_TRY(auto events, co_await pool_.call(next));
+        if (!events.empty() || follower.ended() || started >= until) co_return events;
+        if (follower.keeper_gone() || follower.keeper_descriptor() < 0) co_return keeper_gone(sandbox);
+        co_await log_grows(follower, until);
+    }
+}
+
+Task<Result<std::optional<Ended>>> LocalBackend::wait(SandboxHandle sandbox, std::string exec,
+                                                      SteadyTime until)
+{
+    const auto follow = [&](Sandbox& s) { return s.follow(exec, 0); };
+    BERTH_CO_TRY(const auto follower, co_await with(sandbox, follow));
+    const auto check = [&](Sandbox& s) -> Result<std::optional<Ended>> {
+        BERTH_TRY(const auto status, s.wait(exec, 0ms));
+        if (!status) return std::optional<Ended>{};
+        BERTH_TRY(auto ended, s.wait_or_kill(exec, 0ms)); // it has ended: nothing is killed
+        return Ended{.status = ended.status, .struck = std::move(ended.struck)};
+    };
+    boost::asio::steady_timer breath(co_await boost::asio::this_coro::executor);
+    for (std::size_t checks = 1;; ++checks) {
+        const bool last = now() >= until;
+        const bool alive = clear_growth(follower);
+        BERTH_CO_TRY(auto ended, co_await with(sandbox, check));
+        if (ended || last) co_return ended;
+        if (!alive) co_return keeper_gone(sandbox);
+        co_await log_grows(follower, until);
+        if (checks < kPromptChecks) continue;
+        breath.expires_after(kCheckInterval);
+        co_await breath.async_wait(boost::asio::use_awaitable);
+    }
+}
+
+Task<Status> LocalBackend::signal(SandboxHandle sandbox, std::string exec, int signo)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.signal(exec, signo); });
+}
+
+Task<Status> LocalBackend::kill(SandboxHandle sandbox, std::string exec)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.kill(exec); });
+}
+
+Task<Result<std::size_t>> LocalBackend::write_input(SandboxHandle sandbox, std::string exec,
+                                                    std::uint64_t write_id, std::string bytes)
+{
+    const auto write = [&](Sandbox& s) { return s.write_input(exec, write_id, bytes); };
+    co_return co_await with(sandbox, write);
+}
+
+Task<Status> LocalBackend::close_input(SandboxHandle sandbox, std::string exec, std::uint64_t write_id)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.close_input(exec, write_id); });
+}
+
+Task<Status> LocalBackend::resize(SandboxHandle sandbox, std::string exec, TerminalSize size)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.resize(exec, size); });
+}
+
+Task<Result<std::string>> LocalBackend::read_file(SandboxHandle sandbox, FilePath file, Bytes limit)
+{
+    const auto read = [&](const sys::SandboxFiles& files) { return files.read(file.path, limit); };
+    co_return co_await with_files(sandbox, file.user, read);
+}
+
+Task<Status> LocalBackend::write_file(SandboxHandle sandbox, FilePath file, std::string bytes,
+                                      std::optional<unsigned> mode)
+{
+    const auto write = [&](const sys::SandboxFiles& files) {
+        return files.write(file.path, bytes, {.mode = mode});
+    };
+    co_return co_await with_files(sandbox, file.user, write);
+}
+
+Task<Result<std::vector<FileEntry>>> LocalBackend::list_files(SandboxHandle sandbox, FilePath directory)
+{
+    const auto list = [&](const sys::SandboxFiles& files) -> Result<std::vector<FileEntry>> {
+        BERTH_TRY(auto entries, files.list(directory.path));
+        std::vector<FileEntry> out;
+        out.reserve(entries.size());
+        for (auto& entry : entries) out.push_back(entry_of(std::move(entry)));
+        return out;
+    };
+    co_return co_await with_files(sandbox, directory.user, list);
+}
+
+Task<Result<FileEntry>> LocalBackend::stat_file(SandboxHandle sandbox, FilePath file)
+{
+    const auto stat = [&](const sys::SandboxFiles& files) -> Result<FileEntry> {
+        BERTH_TRY(auto entry, files.stat(file.path));
+        return entry_of(std::move(entry));
+    };
+    co_return co_await with_files(sandbox, file.user, stat);
+}
+
+Task<Status> LocalBackend::make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents)
+{
+    const auto how = parents == MakeParents::Yes ? sys::Parents::Make : sys::Parents::Existing;
+    const auto make = [&](const sys::SandboxFiles& files) {
+        return files.make_dir(directory.path, 0755, how);
+    };
+    co_return co_await with_files(sandbox, directory.user, make);
+}
+
+Task<Status> LocalBackend::move_file(SandboxHandle sandbox, FilePath from, std::string to)
+{
+    const auto move = [&](const sys::SandboxFiles& files) { return files.move(from.path, to); };
+    co_return co_await with_files(sandbox, from.user, move);
+}
+
+Task<Status> LocalBackend::remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree)
+{
+    const auto depth = tree == RemoveTree::Yes ? sys::Depth::Tree : sys::Depth::Entry;
+    const auto remove = [&](const sys::SandboxFiles& files) { return files.remove(file.path, depth); };
+    co_return co_await with_files(sandbox, file.user, remove);
+}
+
+} // namespace berth::local

@@ -37,14 +37,26 @@ UniqueFd open_below(int parent, const char* name)
     return UniqueFd(static_cast<int>(::syscall(SYS_openat2, parent, name, &how, sizeof how)));
 }
 
+struct Found {
+    std::string path;
+    bool link; ///< no mount holds a link in its place
+};
+
+/// Some file systems do not tell the type with the name.
+unsigned char type_of(int dir, const dirent& entry)
+{
+    struct stat st{};
+    if (entry.d_type != DT_UNKNOWN || ::fstatat(dir, &entry.d_name[0], &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return entry.d_type;
+    return S_ISDIR(st.st_mode) ? DT_DIR : S_ISLNK(st.st_mode) ? DT_LNK : DT_REG;
+}
+
 /// Walks a host directory for protected names. The tree is the sandbox's to fill, so it is
-/// bounded: more entries than we are willing to look at is a refusal, not a hole.
+/// bounded, and a place we cannot look into (an earlier sandbox may have closed it, and the next
+/// one can open it again) is a refusal, not a hole.
 class Search {
 public:
-    Search(const std::vector<std::string>& names, std::vector<std::string>& found)
-        : names_(names), found_(found)
-    {
-    }
+    Search(const std::vector<std::string>& names, std::vector<Found>& found) : names_(names), found_(found) {}
 
     Status walk(UniqueFd dir, const std::string& inside, int depth)
     {
@@ -66,13 +78,19 @@ public:
                 break;
             }
             const std::string path = inside + "/" + name;
+            const unsigned char type = type_of(fd, *entry);
             if (std::ranges::find(names_, name) != names_.end()) {
-                if (entry->d_type != DT_LNK) found_.push_back(path);
+                found_.push_back({.path = path, .link = type == DT_LNK});
                 continue;
             }
-            if (entry->d_type != DT_DIR) continue;
+            if (type != DT_DIR) continue;
             UniqueFd below = open_below(fd, entry->d_name);
-            if (!below) continue; // gone, or another file system, whose names a mount of its own would bring
+            // Gone, or another file system, which the mount of the workspace does not bring along.
+            if (!below && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV)) continue;
+            if (!below) {
+                result = fail_errno("looking for protected names in {}", printable(path));
+                break;
+            }
             if (result = walk(std::move(below), path, depth + 1); !result) break;
         }
         ::closedir(stream);
@@ -81,21 +99,34 @@ public:
 
 private:
     const std::vector<std::string>& names_;
-    std::vector<std::string>& found_;
+    std::vector<Found>& found_;
     std::size_t visited_ = 0;
 };
 
-bool is_empty_dir(int dir)
+/// False also for one that is being removed, which cannot be read any more.
+bool has_content(int dir)
 {
     UniqueFd again(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR* stream = again ? ::fdopendir(again.get()) : nullptr;
     if (stream == nullptr) return false;
     (void)again.release(); // the stream owns it now
-    bool empty = true;
+    bool content = false;
     while (const dirent* entry = ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own stream
-        if (std::string_view name = entry->d_name; name != "." && name != "..") empty = false;
+        if (std::string_view name = entry->d_name; name != "." && name != "..") content = true;
     ::closedir(stream);
-    return empty;
+    return content;
+}
+
+/// A placeholder that root made belongs to the owner of the directory. He may have put something
+/// else in its place by now: only an empty directory of root's is given away, by descriptor.
+void give_to_owner(int source, const std::string& name)
+{
+    struct stat top{};
+    struct stat made{};
+    if (::geteuid() != 0 || ::fstat(source, &top) != 0) return;
+    const UniqueFd dir = open_below(source, name.c_str());
+    if (!dir || ::fstat(dir.get(), &made) != 0 || made.st_uid != 0 || has_content(dir.get())) return;
+    (void)::fchown(dir.get(), top.st_uid, top.st_gid); // it holds the name whoever owns it
 }
 
 /// Removes a placeholder if nobody else holds it. rmdir takes only an empty directory, so what
@@ -127,14 +158,21 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
                    (within(bind.target, rule.path) || within(rule.path, bind.target));
         });
         if (!writable) continue;
-        std::vector<std::string> found;
+        std::vector<Found> found;
         Search search(names, found);
         UniqueFd top(::openat(bind.source.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!top) return fail_errno("reading {}", printable(bind.target));
         BERTH_CHECK(search.walk(std::move(top), bind.target, 0));
-        for (auto& path : found)
-            if (plan.files.decide(path.substr(0, path.rfind('/'))) == policy::Access::Write)
-                held.paths_.push_back(std::move(path));
+        for (auto& [path, link] : found) {
+            if (plan.files.decide(path.substr(0, path.rfind('/'))) != policy::Access::Write) continue;
+            if (link)
+                return fail(Code::Unsupported,
+                            "{} is a symbolic link and has a protected name: it cannot be kept from being "
+                            "replaced; put a directory or file in its place, or use a policy that does not "
+                            "protect the name",
+                            printable(path));
+            held.paths_.push_back(std::move(path));
+        }
         if (plan.files.decide(bind.target) != policy::Access::Write) continue;
         for (const auto& name : names)
             BERTH_CHECK(held.add_placeholder(bind.source.get(), name, bind.target + "/" + name));
@@ -157,15 +195,14 @@ Result<std::string> ProtectedNames::make_placeholder(int source, const std::stri
     const std::string text = std::string(&path[0], static_cast<std::size_t>(n)) + '\0' + name;
     BERTH_CHECK(replace_file_at(state_, record, text));
     hooks::kill_point("placeholder recorded");
-    struct stat top{};
-    if (::mkdirat(source, name.c_str(), 0755) != 0 && errno != EEXIST) {
+    if (::mkdirat(source, name.c_str(), 0755) == 0) {
+        give_to_owner(source, name);
+    } else if (errno != EEXIST) {
         const int why = errno;
         ::unlinkat(state_, record.c_str(), 0);
         errno = why;
         return fail_errno("holding the protected name {}", printable(inside));
     }
-    if (::geteuid() == 0 && ::fstat(source, &top) == 0)
-        (void)::fchownat(source, name.c_str(), top.st_uid, top.st_gid, AT_SYMLINK_NOFOLLOW);
     hooks::kill_point("placeholder made");
     return record;
 }
@@ -188,7 +225,10 @@ Status ProtectedNames::add_placeholder(int source, const std::string& name, cons
         if (!lock) return fail_errno("holding the protected name {}", printable(inside));
         if (std::ranges::find(paths_, inside) == paths_.end()) paths_.push_back(inside);
         // One that has content is nobody's placeholder and needs no lock: it cannot be removed by us.
-        if (!is_empty_dir(lock.get())) return {};
+        if (has_content(lock.get())) {
+            if (!record.empty()) ::unlinkat(state_, record.c_str(), 0);
+            return {};
+        }
         if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0) continue; // its last user is removing it
         struct stat locked{};
         if (::fstat(lock.get(), &locked) != 0 ||
@@ -212,18 +252,17 @@ std::vector<int> ProtectedNames::locks() const
 
 ProtectedNames::~ProtectedNames()
 {
-    bool shared = false;
+    if (placeholders_.empty()) return;
+    // A keeper holds the same open files, and a lock belongs to the open file: asked through our own
+    // descriptors it would always be free. So they are let go, and asked for through new ones.
+    // Our name comes off the records first: one of a live process whose placeholder is gone is kept.
     for (const auto& placeholder : placeholders_) {
-        // Without a record it is somebody else's, or the user's own empty directory.
-        if (placeholder.record.empty())
-            shared = true;
-        else if (remove_if_last(placeholder.parent.get(), placeholder.name, placeholder.lock.get()))
-            ::unlinkat(state_, placeholder.record.c_str(), 0);
+        if (placeholder.record.empty()) continue; // somebody else's, or the user's own empty directory
+        const std::string left = fmt::format("{}left-{}", kRecordPrefix, random_hex(8));
+        ::renameat(state_, placeholder.record.c_str(), state_, left.c_str());
     }
-    if (!shared) return;
-    // Its maker could not remove it while we held it, and may be gone: the last user does.
     placeholders_.clear();
-    (void)sweep(state_);
+    (void)sweep(state_); // what somebody still holds is its last user's to remove
 }
 
 Result<std::size_t> ProtectedNames::sweep(int state)

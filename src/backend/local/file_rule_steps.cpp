@@ -9,6 +9,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "backend/local/plan.hpp"
 
 namespace berth::local {
@@ -47,21 +49,22 @@ struct Attachment {
     sys::Slot tree; ///< Read, Write: a clone; Deny: an empty file to cover a file with
 };
 
-sys::Slot clone_of(sys::StepList& list, const std::string& path, Access access)
+/// `missing`: sys::kMissing where a rule may name what is not there, 0 where it must be.
+sys::Slot clone_of(sys::StepList& list, const std::string& path, Access access, std::int32_t missing)
 {
-    const auto object = list.open_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, sys::kMissing);
-    const auto tree = list.open_tree(object, AT_RECURSIVE, sys::kMissing);
-    if (access == Access::Read) list.mount_attr(tree, MOUNT_ATTR_RDONLY, {}, AT_RECURSIVE, sys::kMissing);
-    list.close(object, sys::kMissing);
+    const auto object = list.open_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, missing);
+    const auto tree = list.open_tree(object, AT_RECURSIVE, missing);
+    if (access == Access::Read) list.mount_attr(tree, MOUNT_ATTR_RDONLY, {}, AT_RECURSIVE, missing);
+    list.close(object, missing);
     return tree;
 }
 
-void attach(sys::StepList& list, const std::string& path, sys::Slot tree)
+void attach(sys::StepList& list, const std::string& path, sys::Slot tree, std::int32_t missing)
 {
-    const auto target = list.open_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, sys::kMissing);
-    list.move_mount(tree, target, sys::kMissing);
-    list.close(target, sys::kMissing);
-    list.close(tree, sys::kMissing);
+    const auto target = list.open_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, missing);
+    list.move_mount(tree, target, missing);
+    list.close(target, missing);
+    list.close(tree, missing);
 }
 
 sys::Slot empty_tree(sys::StepList& list, std::string_view mode)
@@ -107,6 +110,22 @@ std::string link_in_template(const Plan& plan, const std::string& path)
                                                           : std::string(&to[0], static_cast<std::size_t>(n));
 }
 
+/// A link cannot be covered: what holds is the access of the place it leads to, which must not be
+/// more than the rule gives.
+Status check_links(const Plan& plan)
+{
+    if (plan.files.decide("/") == Access::Deny) return {}; // there only what is allowed is linked to
+    for (const auto& rule : plan.files.rules) {
+        const std::string to = link_in_template(plan, rule.path);
+        if (to.empty()) continue;
+        const std::string place = to.front() == '/' ? to : "/" + to;
+        if (plan.files.decide(place) > rule.access)
+            return fail(Code::Unsupported, "file rule {}: {} is a link to {} here; name that instead",
+                        rule.source, rule.path, place);
+    }
+    return {};
+}
+
 /// Takes a clone of every place whose access differs from what is around it.
 std::vector<Attachment> take_clones(sys::StepList& list, const Plan& plan)
 {
@@ -122,9 +141,10 @@ std::vector<Attachment> take_clones(sys::StepList& list, const Plan& plan)
         }
         list.say(fmt::format("applying the file rule {}", rule.source));
         denies = denies || rule.access == Access::Deny;
-        out.push_back(
-            {.rule = &rule,
-             .tree = rule.access == Access::Deny ? sys::Slot{} : clone_of(list, rule.path, rule.access)});
+        out.push_back({.rule = &rule,
+                       .tree = rule.access == Access::Deny
+                                   ? sys::Slot{}
+                                   : clone_of(list, rule.path, rule.access, sys::kMissing)});
     }
     if (!denies) return out;
     // A mode-000 file that no name leads to any more, to lie over denied files.
@@ -187,25 +207,40 @@ Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
         if (!rule.pattern.empty())
             return fail(Code::Unsupported, "file rule {}: patterns cannot be held by mounts", rule.source);
 
+    BERTH_CHECK(check_links(plan));
     stage(list, parent, "applying the file rules");
     const Access top = files.decide("/");
     auto attachments = take_clones(list, plan);
+    // Found a moment ago: one that is gone by now was moved, and would be writable at its new place.
     std::vector<std::pair<std::string, sys::Slot>> protects;
-    for (const auto& path : plan.protected_paths)
-        protects.emplace_back(path, clone_of(list, path, Access::Read));
+    for (const auto& path : plan.protected_paths) {
+        list.say(fmt::format("protecting {}", path));
+        protects.emplace_back(path, clone_of(list, path, Access::Read, 0));
+    }
 
     if (top == Access::Deny)
         build_allowed_root(list, plan, attachments);
     else if (top == Access::Read)
         make_root_read_only(list);
+    // What a rule denies in a protected place must lie over it, not under.
+    const auto in_protected = [&](const Attachment& attachment) {
+        return std::ranges::any_of(plan.protected_paths, [&](const std::string& path) {
+            return attachment.rule->path == path || beneath(attachment.rule->path, path);
+        });
+    };
     for (const auto& attachment : attachments) {
-        if (attachment.rule->access == Access::Deny && attachment.tree)
+        if (!attachment.tree || (attachment.rule->access == Access::Deny && in_protected(attachment)))
+            continue;
+        if (attachment.rule->access == Access::Deny)
             cover(list, files, attachment);
-        else if (attachment.tree)
-            attach(list, attachment.rule->path, attachment.tree);
+        else
+            attach(list, attachment.rule->path, attachment.tree, sys::kMissing);
     }
     stage(list, parent, "protecting names");
-    for (const auto& [path, tree] : protects) attach(list, path, tree);
+    for (const auto& [path, tree] : protects) attach(list, path, tree, 0);
+    for (const auto& attachment : attachments)
+        if (attachment.tree && attachment.rule->access == Access::Deny && in_protected(attachment))
+            cover(list, files, attachment);
     return {};
 }
 

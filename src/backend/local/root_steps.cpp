@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 
 #include "backend/local/plan.hpp"
 #include "base/hooks.hpp"
@@ -81,6 +83,17 @@ void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
     if (plan.identity->mode == IdMode::Own) add_user_local(list, "i/u2");
 }
 
+/// An ordinary user's sandbox has his id: the keepers of his other sandboxes would take it for him,
+/// and run what it asks. Their sockets lie in the state directory.
+void hide_state(sys::StepList& list, const StateDir& state)
+{
+    char real[PATH_MAX];
+    if (::realpath(state.path().c_str(), &real[0]) == nullptr) return; // opened above, so it is there
+    list.say("hiding the state directory");
+    list.mount("tmpfs", &real[1], "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,mode=0",
+               ENOENT);
+}
+
 /// A template somebody else made may lack the home of the user it is to run.
 void add_home(sys::StepList& list, const Plan& plan, sys::Slot parent)
 {
@@ -109,13 +122,15 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
         stage(list, parent, "cloning the host's view");
         list.mkdir("m", 0755);
         const auto tree = list.open_tree("/", AT_RECURSIVE);
-        list.mount_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID, {}, AT_RECURSIVE);
+        // Devices too answer through a read-only mount, and there may be more of them than in /dev.
+        list.mount_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, {}, AT_RECURSIVE);
         list.move_mount(tree, "m");
         list.close(tree);
         list.chdir("m");
         // Sockets answer through a read-only mount: those of the host's daemons must be out of sight.
         for (const char* hidden : {"run", "tmp", "var/tmp", "sys"})
             list.mount("tmpfs", hidden, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=1777", ENOENT);
+        hide_state(list, *plan.state);
         return;
     }
 

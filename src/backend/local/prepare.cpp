@@ -43,6 +43,10 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
                                             : resolve_template(state, spec.root, progress));
     const std::string probe = plan.layers.root.empty() ? state.path() : plan.layers.root;
     BERTH_TRY(made->identity, pools != nullptr ? pools->take_identity(probe) : make_identity(state, probe));
+    if (spec.root.kind == Template::Kind::Live && made->identity.mode == IdMode::Plain)
+        return fail(Code::Unsupported,
+                    "template live needs ids that can be mapped: a user inside would be the host's "
+                    "user of that number; run berth as an ordinary user instead");
     BERTH_TRY(made->user, account_for(spec.user, plan.layers, made->identity));
 
     plan.home = made->user.home;

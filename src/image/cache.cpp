@@ -126,4 +126,17 @@ Status Cache::make(const CacheLock& lock, const std::string& name, const Fill& f
     return {};
 }
 
+Result<bool> Cache::remove_unfinished(const std::string& kind) const
+{
+    const std::string temporary = kind + ".tmp";
+    if (::faccessat(dir_.get(), temporary.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) return false;
+    const std::string name = kind + ".lock";
+    const UniqueFd file(
+        ::openat(dir_.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600));
+    if (!file) return fail_errno("opening {}/{}", path_, name);
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
+    BERTH_CHECK(sys::remove_tree(dir_.get(), temporary));
+    return true;
+}
+
 } // namespace berth::image

@@ -54,6 +54,9 @@ public:
     /// Makes `name`; the caller has looked for it with the lock held.
     [[nodiscard]] Status make(const CacheLock& lock, const std::string& name, const Fill& fill) const;
 
+    /// Removes what killed makers of that kind left; nothing while another one is at work. Says whether.
+    [[nodiscard]] Result<bool> remove_unfinished(const std::string& kind) const;
+
 private:
     Cache(std::string path, UniqueFd dir) : path_(std::move(path)), dir_(std::move(dir)) {}
     std::string path_;

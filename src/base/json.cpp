@@ -111,16 +111,28 @@ private:
     std::vector<std::vector<std::string>> keys_;
 };
 
-/// Replaces what is not UTF-8 in every string, so that what we print always parses.
+bool beyond_ascii(std::string_view text)
+{
+    return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+}
+
+/// Replaces what is not UTF-8 in every string and key, so that what we print always parses.
 void escape_invalid(Value& value)
 {
     if (auto* s = value.if_string()) {
-        if (std::ranges::any_of(*s, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
-            *s = printable_utf8({s->data(), s->size()});
+        if (beyond_ascii({s->data(), s->size()})) *s = printable_utf8({s->data(), s->size()});
     } else if (auto* a = value.if_array()) {
         for (auto& item : *a) escape_invalid(item);
     } else if (auto* o = value.if_object()) {
-        for (auto& item : *o) escape_invalid(item.value());
+        bool keys = false;
+        for (auto& item : *o) {
+            escape_invalid(item.value());
+            keys = keys || beyond_ascii(item.key());
+        }
+        if (!keys) return;
+        Object clean; // keys cannot be changed in place
+        for (auto& item : *o) clean.insert_or_assign(printable_utf8(item.key()), std::move(item.value()));
+        *o = std::move(clean);
     }
 }
 

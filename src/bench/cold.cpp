@@ -5,6 +5,7 @@
 #include "bench/measure.hpp"
 #include "bench/one_shot_check.hpp"
 #include "bench/peers.hpp"
+#include "bench/workers.hpp"
 
 namespace berth::bench {
 
@@ -145,6 +146,25 @@ Result<Table> sparse(Context& context)
     return table;
 }
 
+/// As many launches at once as there are cores: what serialises in the kernel shows here.
+Result<Table> together(Context& context)
+{
+    const auto cores = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+    Table table{.name = fmt::format("cold, {} workers at once", cores)};
+    const auto make = [](Context& own) -> Result<std::vector<Case>> {
+        std::vector<Case> cases;
+        BERTH_CHECK(add_references(cases, {kRA, kRB}));
+        for (const auto& kind : kKinds)
+            if (!kind.limits && !kind.pooled_network) cases.push_back(sandbox_case(own, kind));
+        return cases;
+    };
+    BERTH_CHECK(measure_together(context, table, cores, make,
+                                 {.rounds = std::max(context.options().rounds / 2, 1u)}));
+    table.claims.push_back({.subject = kPlain, .reference = std::string(kRA)});
+    table.claims.push_back({.subject = kNew, .reference = std::string(kRB)});
+    return table;
+}
+
 /// The whole program, its own start included, as a shell would run it.
 Result<Table> as_process(Context& context)
 {
@@ -178,7 +198,7 @@ Result<Table> as_process(Context& context)
 Result<std::vector<Table>> bench_cold(Context& context)
 {
     std::vector<Table> tables;
-    for (const auto part : {closed_loop, sparse, as_process}) {
+    for (const auto part : {closed_loop, sparse, together, as_process}) {
         BERTH_TRY(auto table, part(context));
         tables.push_back(std::move(table));
     }

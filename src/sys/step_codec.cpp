@@ -43,6 +43,56 @@ private:
     std::string_view rest_;
 };
 
+/// What the interpreter takes on trust in this step and must not: a range of the arena, the number of
+/// a block, a list of words or a slot. Null when all is well.
+const char* fault_of(const Step& step, const StepList& list)
+{
+    const std::uint64_t arena = list.arena().size();
+    const auto slot_ok = [&](std::int32_t slot) {
+        return slot >= kNone && slot < static_cast<std::int64_t>(list.slots().size());
+    };
+    const auto range_ok = [&](std::uint64_t at, std::uint64_t size) {
+        return size == 0 || (at != 0 && at <= arena && size <= arena - at);
+    };
+    const auto words_ok = [&](std::uint64_t vector) { return vector < list.vectors().size(); };
+
+    if (!slot_ok(step.fd) || !slot_ok(step.fd2) || !slot_ok(step.out)) return "slot out of range";
+    for (const auto offset : step.text)
+        if (offset >= arena) return "text out of range";
+    if (step.label >= arena) return "label out of range";
+    switch (step.op) {
+    case Op::WriteFd:
+    case Op::Hostname:
+    case Op::Seccomp: return range_ok(step.text[0], step.size) ? nullptr : "bytes out of range";
+    case Op::WriteFile:
+    case Op::MakeFile:
+        if (step.text[0] == 0) return "no path";
+        return range_ok(step.text[1], step.size) ? nullptr : "bytes out of range";
+    case Op::DeathSignal:
+    case Op::LandlockPath: return step.fd == kNone ? "no descriptor" : nullptr;
+    case Op::MakeBeneath: return step.text[0] == 0 ? "no path" : nullptr;
+    case Op::Clone: return step.b < list.blocks().size() ? nullptr : "block out of range";
+    case Op::Exec: return words_ok(step.a) && words_ok(step.b) ? nullptr : "words out of range";
+    case Op::ExecPath:
+        return words_ok(step.a) && words_ok(step.b) && words_ok(step.c) ? nullptr : "words out of range";
+    case Op::Send: {
+        if (!range_ok(step.text[0], step.size)) return "bytes out of range";
+        const bool patched = step.a != ~0ull;
+        if (patched && (step.size < sizeof(std::int32_t) || step.a > step.size - sizeof(std::int32_t)))
+            return "place of the pid out of range";
+        if (step.b > list.slots().size() || !range_ok(step.text[1], step.b * sizeof(std::int32_t)))
+            return "slots out of range";
+        for (std::uint64_t i = 0; i < step.b; ++i) {
+            std::int32_t slot = 0;
+            std::memcpy(&slot, list.arena().data() + step.text[1] + i * sizeof slot, sizeof slot);
+            if (slot < 0 || !slot_ok(slot)) return "slot out of range";
+        }
+        return nullptr;
+    }
+    default: return step.op <= Op::ExecPath ? nullptr : "unknown step";
+    }
+}
+
 } // namespace
 
 std::vector<int> StepList::travelling() const
@@ -86,8 +136,12 @@ Result<StepList> StepList::decode(std::string_view bytes, std::vector<UniqueFd> 
     for (auto& step : list.steps_)
         if (!in.take(step)) return bad("cut off");
     list.block_starts_.resize(head.blocks);
-    for (auto& start : list.block_starts_)
-        if (!in.take(start) || start > head.steps) return bad("block out of range");
+    std::uint32_t last = 0;
+    for (auto& start : list.block_starts_) {
+        if (!in.take(start) || start > head.steps || start < last) return bad("block out of range");
+        last = start;
+    }
+    if (list.block_starts_.front() != 0) return bad("block out of range");
     std::size_t next = 0;
     for (std::uint64_t i = 0; i < head.slots; ++i) {
         std::int32_t present = 0;
@@ -109,15 +163,8 @@ Result<StepList> StepList::decode(std::string_view bytes, std::vector<UniqueFd> 
     }
     if (!in.take(list.arena_, head.arena) || !in.at_end()) return bad("wrong length");
     if (list.arena_.empty() || list.arena_.back() != '\0') return bad("arena does not end");
-    const auto slot_ok = [&](std::int32_t slot) {
-        return slot >= -1 && slot < static_cast<std::int64_t>(head.slots);
-    };
-    for (const Step& step : list.steps_) {
-        if (!slot_ok(step.fd) || !slot_ok(step.fd2) || !slot_ok(step.out)) return bad("slot out of range");
-        for (const auto offset : step.text)
-            if (offset >= head.arena) return bad("text out of range");
-        if (step.size > head.arena || step.label >= head.arena) return bad("bytes out of range");
-    }
+    for (const Step& step : list.steps_)
+        if (const char* fault = fault_of(step, list)) return bad(fault);
     return list;
 }
 

@@ -1,13 +1,16 @@
 #include "sys/launch.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <mutex>
+#include <new>
 
 #include "base/scope_exit.hpp"
 #include "sys/raw_syscall.hpp"
@@ -39,9 +42,40 @@ char* stacks()
 
 struct Start {
     StepImage* image;
+    bool apart;
 };
 
-int first_child(void* argument) { return run_block(*static_cast<Start*>(argument)->image, 0, 0); }
+int first_child(void* argument)
+{
+    const auto& start = *static_cast<Start*>(argument);
+    // Before any of us has an id that a sandbox has, too. The copy is never made dumpable again.
+    if (start.apart && raw(SYS_prctl, PR_SET_DUMPABLE, 0) < 0) return 125;
+    return run_block(*start.image, 0, 0);
+}
+
+/// Where the children tell which step failed: seen by us also when they have a copy of our memory.
+Result<StepImage*> shared_image()
+{
+    void* mapped =
+        ::mmap(nullptr, sizeof(StepImage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return fail_errno("mapping the report of a launch");
+    return new (mapped) StepImage;
+}
+
+/// Until the first child has ended; false when it had to be killed.
+bool ended_within(int pidfd, std::chrono::milliseconds patience)
+{
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+        pollfd ended{.fd = pidfd, .events = POLLIN, .revents = 0};
+        if (::poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left, 0))) > 0) return true;
+        if (left > 0) continue;
+        raw(SYS_pidfd_send_signal, pidfd, SIGKILL, 0, 0);
+        return false;
+    }
+}
 
 void reap(pid_t pid)
 {
@@ -83,7 +117,10 @@ Result<Launched> launch(StepList& list, const LaunchOptions& options)
     }
 
     const auto blocks = list.blocks();
-    StepImage image;
+    const bool apart = options.apart.count() != 0;
+    BERTH_TRY(StepImage* const shared, shared_image());
+    const ScopeExit unmap([&] { ::munmap(shared, sizeof(StepImage)); });
+    StepImage& image = *shared;
     image.steps = list.steps().data();
     image.blocks = blocks.data();
     image.arena = list.arena().data();
@@ -93,9 +130,10 @@ Result<Launched> launch(StepList& list, const LaunchOptions& options)
     for (std::size_t i = 0; i < 3; ++i) image.stack_top[i] = area + (i + 1) * (kStackSize + kGuard);
 
     int pidfd = -1;
-    Start start{.image = &image};
+    Start start{.image = &image, .apart = apart};
     CloneArgs args{};
-    args.flags = options.namespaces | CLONE_VM | CLONE_VFORK | CLONE_PIDFD | kCloneClearSighand;
+    args.flags = options.namespaces | CLONE_PIDFD | kCloneClearSighand;
+    if (!apart) args.flags |= CLONE_VM | CLONE_VFORK;
     args.pidfd = static_cast<std::uint64_t>(arg(&pidfd));
     args.exit_signal = SIGCHLD;
     args.stack = static_cast<std::uint64_t>(arg(image.stack_top[0] - kStackSize));
@@ -117,6 +155,10 @@ Result<Launched> launch(StepList& list, const LaunchOptions& options)
 
     if (pid < 0) return fail_with(static_cast<int>(pid), "clone3 with namespaces {:#x}", options.namespaces);
     Launched launched{.pid = static_cast<pid_t>(pid), .pidfd = UniqueFd(pidfd)};
+    if (apart && !ended_within(launched.pidfd.get(), options.apart)) {
+        reap(launched.pid);
+        return fail(Code::Unavailable, "a process of the sandbox keeps the command from starting");
+    }
     if (image.error != 0) {
         reap(launched.pid);
         const auto label = list.label_of(static_cast<std::size_t>(image.failed_step));

@@ -219,7 +219,9 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     list.say(fmt::format("command {}", printable(spec.argv.front())));
     list.exec_path(candidates(spec.argv.front(), env), spec.argv, env);
 
-    const sys::LaunchOptions options{.cgroup = starting.group ? starting.group->birth_directory() : -1};
+    // Its children live among hostile processes with the same user, who can stop, kill and trace them.
+    const sys::LaunchOptions options{.cgroup = starting.group ? starting.group->birth_directory() : -1,
+                                     .apart = 10s};
     BERTH_TRY(auto launched, sys::launch(list, options));
     auto entered = sys::Child::own(launched.pid, std::move(launched.pidfd));
     BERTH_TRY([[maybe_unused]] const auto status, entered.wait());

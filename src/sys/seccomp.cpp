@@ -95,12 +95,13 @@ Code not_values(unsigned arg, const std::vector<std::uint32_t>& values, int err)
 }
 
 /// UNIX, INET, INET6, and of NETLINK only routing, which programs ask for their own interfaces.
-Code socket_families(bool inet)
+Code socket_families(const FilterOptions& options)
 {
+    const int local = options.refuse_unix ? AF_INET : AF_UNIX;
     Code code{argument(0), jump(BPF_JEQ, AF_NETLINK, 0, 2), argument(2), jump(BPF_JEQ, NETLINK_ROUTE, 4, 3)};
-    code.push_back(jump(BPF_JEQ, AF_UNIX, 3, 0));
-    code.push_back(inet ? jump(BPF_JEQ, AF_INET, 2, 0) : jump(BPF_JEQ, AF_UNIX, 2, 0));
-    code.push_back(inet ? jump(BPF_JEQ, AF_INET6, 1, 0) : jump(BPF_JEQ, AF_UNIX, 1, 0));
+    code.push_back(jump(BPF_JEQ, static_cast<std::uint32_t>(local), 3, 0));
+    code.push_back(jump(BPF_JEQ, AF_INET, 2, 0));
+    code.push_back(jump(BPF_JEQ, AF_INET6, 1, 0));
     code.push_back(refuse(EAFNOSUPPORT));
     code.push_back(allow());
     return code;
@@ -178,7 +179,7 @@ std::vector<Rule> rules(const FilterOptions& options)
         // Its flags stand in memory, where a filter cannot look: libc falls back to clone.
         if (!options.allow_clone3) add(SYS_clone3, {refuse(ENOSYS)});
     }
-    add(SYS_socket, socket_families(!options.refuse_inet));
+    add(SYS_socket, socket_families(options));
     // Creates the sockets, and loads the family's module, before it finds that the family has no pairs.
     add(SYS_socketpair, only_values(0, {AF_UNIX}, EAFNOSUPPORT));
     add(SYS_ioctl, not_values(1, {0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */}, EPERM));

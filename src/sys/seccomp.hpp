@@ -9,7 +9,7 @@ struct FilterOptions {
     bool refuse_set_id = false;    ///< no set-id bit can be made: there is a writable host directory
     bool allow_clone3 = false;     ///< the keeper needs it to place execs in v2 groups
     bool allow_namespaces = false; ///< nested sandboxes and browsers, asked for in the policy
-    bool refuse_inet = false;      ///< no internet sockets: "off" where no network namespace can be had
+    bool refuse_unix = false;      ///< no unix sockets by name: the host's own files are in view
 };
 
 /// The filter as the bytes of a BPF program: architecture check, then a balanced tree over the

@@ -125,14 +125,14 @@ TEST_F(protected_names, change_name_in_subdirectory)
 
 TEST_F(protected_names, replace_parent_directory)
 {
-    // The workspace itself cannot be moved away. A directory in it can, and takes its name along, read-only
-    // as before.
+    // Neither the workspace nor a directory in it that holds a protected name can be moved away, so that
+    // nothing else can be put in its place.
     tree_.file("sub/.git/config", "as it was");
-    const auto said =
-        attempt("/probe rename . ../x; mv sub moved; /probe open-write moved/.git/config; /probe rename " +
-                tree_.path() + " /tmp/moved");
-    EXPECT_TRUE(said.starts_with("EXDEV\nEROFS\nE")) << said;
-    EXPECT_EQ(tree_.read("moved/.git/config"), "as it was");
+    const auto said = attempt(
+        "/probe rename . ../x; /probe rename sub moved; /probe open-write sub/.git/config; /probe rename " +
+        tree_.path() + " /tmp/moved");
+    EXPECT_TRUE(said.starts_with("EXDEV\nEBUSY\nEROFS\nE")) << said;
+    EXPECT_EQ(tree_.read("sub/.git/config"), "as it was");
 }
 
 TEST_F(protected_names, git_file_of_a_worktree)
@@ -140,5 +140,5 @@ TEST_F(protected_names, git_file_of_a_worktree)
     tree_.file("tree/.git", "gitdir: elsewhere");
     EXPECT_EQ(attempt("/probe open-write tree/.git; /probe rename file tree/.git; rm -f tree/.git "
                       "2>/dev/null; cat tree/.git"),
-              "EROFS\nEBUSY\ngitdir: elsewhere");
+              "EROFS\nEXDEV\ngitdir: elsewhere");
 }

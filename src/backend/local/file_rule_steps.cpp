@@ -8,8 +8,11 @@
 #include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
+
+#include <set>
 
 #include "backend/local/plan.hpp"
 
@@ -197,6 +200,45 @@ void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attac
     list.mount_attr("/", MOUNT_ATTR_RDONLY, 0, 0);
 }
 
+/// The directories between a mounted host directory and a protected name in it. Each is mounted onto
+/// itself, for a mount point cannot be renamed: else the parent of a nested ".git" could be moved
+/// away and another put in its place.
+std::set<std::string> ancestors_of_protected(const Plan& plan)
+{
+    std::set<std::string> out; // sorted, so that a parent comes before its children
+    for (const auto& path : plan.protected_paths)
+        for (const Bind& bind : plan.binds) {
+            if (!beneath(path, bind.target)) continue;
+            for (auto slash = path.rfind('/'); slash > bind.target.size(); slash = path.rfind('/', slash - 1))
+                out.insert(path.substr(0, slash));
+        }
+    return out;
+}
+
+/// What is denied in a shared host directory must be there to be covered: a file made later could
+/// not be, and the host makes files when it likes.
+Status check_denied_exist(const Plan& plan)
+{
+    for (const auto& rule : plan.files.rules) {
+        if (rule.access != Access::Deny || rule.path.empty()) continue;
+        for (const Bind& bind : plan.binds) {
+            if (bind.mode == Mount::Mode::Copy || !beneath(rule.path, bind.target)) continue;
+            open_how how{};
+            how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
+            how.resolve = RESOLVE_BENEATH | kNoLinks;
+            const std::string below = rule.path.substr(bind.target.size() + 1);
+            const UniqueFd there(
+                static_cast<int>(::syscall(SYS_openat2, bind.source.get(), below.c_str(), &how, sizeof how)));
+            if (!there && errno == ENOENT)
+                return fail(Code::Unsupported,
+                            "deny {}: it does not exist, and a file made there later could not be covered; "
+                            "make it first, or mount the directory as :copy",
+                            rule.source);
+        }
+    }
+    return {};
+}
+
 } // namespace
 
 Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
@@ -208,11 +250,14 @@ Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
             return fail(Code::Unsupported, "file rule {}: patterns cannot be held by mounts", rule.source);
 
     BERTH_CHECK(check_links(plan));
+    BERTH_CHECK(check_denied_exist(plan));
     stage(list, parent, "applying the file rules");
     const Access top = files.decide("/");
     auto attachments = take_clones(list, plan);
     // Found a moment ago: one that is gone by now was moved, and would be writable at its new place.
     std::vector<std::pair<std::string, sys::Slot>> protects;
+    for (const auto& path : ancestors_of_protected(plan))
+        protects.emplace_back(path, clone_of(list, path, Access::Write, 0));
     for (const auto& path : plan.protected_paths) {
         list.say(fmt::format("protecting {}", path));
         protects.emplace_back(path, clone_of(list, path, Access::Read, 0));

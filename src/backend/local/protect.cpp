@@ -22,6 +22,7 @@ namespace {
 constexpr int kAttempts = 64;
 constexpr std::size_t kMaxVisited = 400'000;
 constexpr std::string_view kRecordPrefix = "placeholder-";
+constexpr std::string_view kUnfinished = ".new"; // what replace_file_at writes before it renames
 
 bool within(std::string_view path, std::string_view dir)
 {
@@ -277,14 +278,19 @@ Result<std::size_t> ProtectedNames::sweep(int state)
     ::closedir(stream);
     std::size_t removed = 0;
     for (const auto& record : records) {
+        const auto maker = sys::maker_of(std::string_view(record).substr(kRecordPrefix.size()));
+        const bool live = maker && sys::may_be_alive(*maker);
+        if (record.ends_with(kUnfinished)) { // a record being written
+            if (!live) ::unlinkat(state, record.c_str(), 0);
+            continue;
+        }
         const auto text = read_file_at(state, record);
         if (!text) continue;
         const auto parts = split(*text, '\0');
         if (parts.size() != 2) continue;
         UniqueFd parent(::open(parts[0].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
         UniqueFd lock = parent ? open_below(parent.get(), parts[1].c_str()) : UniqueFd();
-        const auto maker = sys::maker_of(std::string_view(record).substr(kRecordPrefix.size()));
-        if (lock ? !remove_if_last(parent.get(), parts[1], lock.get()) : maker && sys::may_be_alive(*maker))
+        if (lock ? !remove_if_last(parent.get(), parts[1], lock.get()) : live)
             continue; // held by somebody, or about to be made
         ::unlinkat(state, record.c_str(), 0);
         ++removed;

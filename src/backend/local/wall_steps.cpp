@@ -68,6 +68,8 @@ void add_filter(sys::StepList& list, const Plan& plan)
     if (hooks::wall_off("filter")) return;
     sys::FilterOptions options;
     options.refuse_set_id = shares_writable(plan);
+    // A socket answers through a read-only mount, and a live view shows those of the host.
+    options.refuse_unix = plan.layers.kind == Template::Kind::Live;
     options.allow_clone3 = plan.keeper_clones;
     options.allow_namespaces = plan.spec->policy.nested_namespaces;
     list.seccomp(sys::seccomp_filter(options));

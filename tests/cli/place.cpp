@@ -27,6 +27,24 @@ bool is_number(const std::string& text)
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
+std::vector<std::string>& claimed_words()
+{
+    static std::vector<std::string> words;
+    return words;
+}
+
+/// Named after its maker's pid, "berth-4711-…", or claimed.
+bool is_our_group(const std::string& name)
+{
+    if (!name.starts_with("berth-")) return false;
+    const std::string pid = name.substr(6, name.find('-', 6) - 6);
+    if (is_number(pid) && (std::stoi(pid) == ::getpid() ||
+                           std::ranges::find(started_pids(), std::stoi(pid)) != started_pids().end()))
+        return true;
+    return std::ranges::any_of(claimed_words(),
+                               [&](const auto& word) { return name.find(word) != std::string::npos; });
+}
+
 std::vector<std::string> our_groups()
 {
     std::vector<std::string> found;
@@ -41,11 +59,7 @@ std::vector<std::string> our_groups()
         for (; !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
             std::error_code ignored;
             if (!it->is_directory(ignored)) continue;
-            const std::string name = it->path().filename();
-            if (!name.starts_with("berth-")) continue;
-            const std::string pid = name.substr(6, name.find('-', 6) - 6);
-            if (is_number(pid) && std::ranges::find(started_pids(), std::stoi(pid)) != started_pids().end())
-                found.push_back(it->path());
+            if (is_our_group(it->path().filename())) found.push_back(it->path());
         }
     }
     std::ranges::sort(found);
@@ -159,6 +173,8 @@ std::vector<int> processes_with(const std::string& word)
     }
     return found;
 }
+
+void claim_groups(const std::string& word) { claimed_words().push_back(word); }
 
 std::vector<std::string> files_below(const std::string& dir)
 {

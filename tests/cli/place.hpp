@@ -46,6 +46,8 @@ struct Traces {
 [[nodiscard]] Traces traces(const std::string& state_dir = Place::here().state());
 /// Processes whose arguments or environment contain the word.
 [[nodiscard]] std::vector<int> processes_with(const std::string& word);
+/// From now on control groups with this word in their name count as ours.
+void claim_groups(const std::string& word);
 [[nodiscard]] std::vector<std::string> files_below(const std::string& dir);
 
 /// Compares with what there was before; processes get a bounded time to be gone.

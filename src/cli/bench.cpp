@@ -35,7 +35,7 @@ int bench_verb(int argc, char** argv)
                  "Example:\n"
                  "  berth bench cold warm --peers\n"
                  "  berth bench --ci --json\n",
-                 "bench");
+                 "berth bench");
     Common common;
     bench::Options options;
     std::vector<std::string> wanted;

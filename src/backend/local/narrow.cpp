@@ -171,8 +171,9 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     if (starting.group)
         for (const int tasks : starting.group->birth_tasks()) list.write_fd(list.borrow(tasks), "0");
     stage(list, parent, "entering the sandbox");
-    std::uint64_t namespaces =
-        CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    std::uint64_t namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    // The host's own network is where we are already, and nothing an ordinary user may enter.
+    if (prepared_->plan.net != NetMode::Host) namespaces |= CLONE_NEWNET;
     if (identity.mode == IdMode::Own) namespaces |= CLONE_NEWUSER;
     list.set_namespace(list.borrow(pidfd_.get()), namespaces);
     list.clone(CLONE_NEWNS | (own_network ? CLONE_NEWNET : 0), 1, SIGCHLD);

@@ -238,6 +238,21 @@ TEST_F(SandboxTest, NarrowsOneCommandOnly)
     EXPECT_TRUE(sandbox->destroy());
 }
 
+TEST_F(SandboxTest, TakesTheNetworkFromOneCommand)
+{
+    auto open = spec();
+    open.policy.network = policy::Network::Host;
+    auto sandbox = Sandbox::create(*state_, open, {});
+    ASSERT_TRUE(sandbox) << sandbox.error().line();
+    const auto wide = run(*sandbox, shell("readlink /proc/self/ns/net"));
+    ExecSpec narrow = shell("readlink /proc/self/ns/net; grep -c : /proc/net/dev");
+    narrow.policy = spec().policy;
+    const auto output = run(*sandbox, narrow);
+    EXPECT_NE(output.out.find("\n1\n"), std::string::npos) << "only loopback: " << output.out << output.err;
+    EXPECT_FALSE(output.out.starts_with(wide.out)) << output.out;
+    EXPECT_TRUE(sandbox->destroy());
+}
+
 TEST_F(SandboxTest, RefusesAWiderPolicyForACommand)
 {
     auto sandbox = Sandbox::create(*state_, spec("read-only"), {});

@@ -68,6 +68,15 @@ Status make_uppers(int directory)
     return write_all(file.get(), random_hex(16) + "\n");
 }
 
+/// Not synced: a pid means nothing after the machine went down.
+Status record_keeper(int directory, pid_t pid)
+{
+    const UniqueFd file(
+        ::openat(directory, "keeper", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return fail_errno("recording the keeper");
+    return write_all(file.get(), std::to_string(pid));
+}
+
 Status discard(const StateDir& state, const std::string& id)
 {
     BERTH_TRY(const auto all, open_at(state.fd(), "sandbox"));
@@ -142,7 +151,7 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
         if (!child) ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
     });
     hooks::kill_point("keeper started");
-    BERTH_CHECK(replace_file_at(directory.get(), "keeper", std::to_string(launched.pid)));
+    BERTH_CHECK(record_keeper(directory.get(), launched.pid));
 
     BERTH_TRY(auto keeper, KeeperClient::connect(directory.get(), kSocket, kPatience));
     BERTH_CHECK(keeper.ping());

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
@@ -129,8 +130,11 @@ void Place::warm_up()
         sh("BERTH_DATA='{0}' '{1}' run -- true </dev/null", state(), program());
         return;
     }
-    const std::string warm =
-        fmt::format("{}/warm-{}-{}", built_here ? BERTH_TEST_BUILD_DIR : tmp, ::geteuid(), st.st_mtime);
+    const std::string base = fmt::format("{}/warm-{}-", built_here ? BERTH_TEST_BUILD_DIR : tmp, ::geteuid());
+    const std::string warm = base + std::to_string(st.st_mtime);
+    // Those of earlier builds are nobody's any more.
+    if (::access(warm.c_str(), F_OK) != 0)
+        sh("for d in '{}'*; do [ \"$d\" = '{}' ] || rm -rf \"$d\"; done", base, warm);
     sh("BERTH_DATA='{0}' '{1}' run -- true </dev/null && mkdir -m 700 '{2}' && "
        "cp -al '{0}/template' '{2}/template' && rm -f '{2}'/template/*.lock && "
        "BERTH_DATA='{2}' '{1}' run -- true </dev/null",
@@ -202,19 +206,38 @@ Traces traces(const std::string& state_dir)
         if (line.find(Place::here().path()) != std::string::npos) now.mounts.push_back(line);
     now.groups = our_groups();
     now.files = files_below(state_dir);
+    std::erase(now.files, "/hinted-workspace"); // remembers that a person was told something once
+    std::ranges::sort(now.processes);
+    std::ranges::sort(now.mounts);
     return now;
 }
+
+namespace {
+
+/// Only the differences: a list of a thousand files says nothing.
+void expect_equal(const char* what, const std::vector<std::string>& before,
+                  const std::vector<std::string>& after)
+{
+    std::vector<std::string> appeared;
+    std::vector<std::string> gone;
+    std::ranges::set_difference(after, before, std::back_inserter(appeared));
+    std::ranges::set_difference(before, after, std::back_inserter(gone));
+    EXPECT_EQ(appeared, std::vector<std::string>{}) << what << " left behind";
+    EXPECT_EQ(gone, std::vector<std::string>{}) << what << " gone";
+}
+
+} // namespace
 
 void expect_same(const Traces& before, const std::string& state_dir)
 {
     static_cast<void>(
         eventually([&] { return processes_with(Place::here().mark()).size() <= before.processes.size(); }));
     const Traces after = traces(state_dir);
-    EXPECT_EQ(before.processes, after.processes);
-    EXPECT_EQ(before.namespaces, after.namespaces);
-    EXPECT_EQ(before.mounts, after.mounts);
-    EXPECT_EQ(before.groups, after.groups);
-    EXPECT_EQ(before.files, after.files);
+    expect_equal("processes", before.processes, after.processes);
+    expect_equal("namespaces", before.namespaces, after.namespaces);
+    expect_equal("mounts", before.mounts, after.mounts);
+    expect_equal("control groups", before.groups, after.groups);
+    expect_equal("files", before.files, after.files);
 }
 
 std::vector<std::string> marked(std::vector<std::string> options)

@@ -237,6 +237,18 @@ TEST(Terminal, HungUpLeavesNothing)
     expect_same(before);
 }
 
+TEST(Terminal, IsToldOnceThatNothingOfTheDirectoryIsSeen)
+{
+    ::unlink((Place::here().state() + "/hinted-workspace").c_str());
+    Person first(interactive({"sh", "-c", "echo ready"}));
+    EXPECT_TRUE(first.see("--workspace . shows it (said once)"));
+    EXPECT_EQ(first.berth().finish().code, 0);
+    Person second(interactive({"sh", "-c", "echo ready"}));
+    EXPECT_TRUE(second.see("ready"));
+    EXPECT_EQ(second.berth().finish().code, 0);
+    EXPECT_EQ(second.screen().find("--workspace"), std::string::npos);
+}
+
 TEST(Terminal, IsAskedForInVainWithoutOne)
 {
     const auto ended = berth({"run", "-t", "--", "true"});

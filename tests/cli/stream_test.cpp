@@ -32,6 +32,14 @@ TEST(Stream, KeepsStdoutAndStderrApart)
     EXPECT_EQ(ended.err, "two\nfour");
 }
 
+TEST(Stream, CanBeOpenedAgainByName)
+{
+    const auto ended =
+        shell({}, "echo one > /dev/stdout; echo two > /dev/stderr; cat /dev/stdin < /dev/null");
+    EXPECT_EQ(ended.out, "one\n") << ended.err;
+    EXPECT_EQ(ended.err, "two\n");
+}
+
 TEST(Stream, PassesBinaryInputToOutput)
 {
     const std::string bytes = every_byte(300'000);

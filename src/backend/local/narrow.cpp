@@ -17,6 +17,7 @@
 
 #include "backend/local/environment.hpp"
 #include "backend/local/launcher.hpp"
+#include "backend/local/pipe.hpp"
 #include "backend/local/sandbox.hpp"
 #include "base/hooks.hpp"
 #include "base/strings.hpp"
@@ -36,15 +37,6 @@ struct Streams {
     UniqueFd in, out, err;
     std::vector<UniqueFd> keeper;
 };
-
-Status add_pipe(UniqueFd& read, UniqueFd& write)
-{
-    int ends[2];
-    if (::pipe2(&ends[0], O_CLOEXEC) != 0) return fail_errno("making a pipe");
-    read.reset(ends[0]);
-    write.reset(ends[1]);
-    return {};
-}
 
 /// A terminal of the sandbox's own devpts, opened from outside.
 Status open_terminal(pid_t keeper, TerminalSize size, Streams& streams)
@@ -78,12 +70,16 @@ Result<Streams> make_streams(const ExecSpec& spec, pid_t keeper)
         BERTH_CHECK(open_terminal(keeper, *spec.terminal, streams));
         return streams;
     }
-    streams.keeper.resize(2);
-    BERTH_CHECK(add_pipe(streams.keeper[0], streams.out));
-    BERTH_CHECK(add_pipe(streams.keeper[1], streams.err));
+    BERTH_TRY(auto out, make_pipe());
+    BERTH_TRY(auto err, make_pipe());
+    streams.out = std::move(out.write);
+    streams.err = std::move(err.write);
+    streams.keeper.push_back(std::move(out.read));
+    streams.keeper.push_back(std::move(err.read));
     if (spec.input == ExecSpec::Stdin::Open) {
-        streams.keeper.emplace_back();
-        BERTH_CHECK(add_pipe(streams.in, streams.keeper[2]));
+        BERTH_TRY(auto in, make_pipe());
+        streams.in = std::move(in.read);
+        streams.keeper.push_back(std::move(in.write));
     } else {
         streams.in.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
         if (!streams.in) return fail_errno("opening /dev/null");

@@ -12,6 +12,7 @@
 #include "backend/local/keeper_image.hpp"
 #include "backend/local/launcher.hpp"
 #include "backend/local/limits.hpp"
+#include "backend/local/pipe.hpp"
 #include "backend/local/prepare.hpp"
 #include "backend/local/relay.hpp"
 #include "base/hooks.hpp"
@@ -24,23 +25,6 @@
 namespace berth::local {
 
 namespace {
-
-constexpr int kPipeSize = 1 << 20;
-
-struct PipePair {
-    UniqueFd read;
-    UniqueFd write;
-};
-
-Result<PipePair> make_pipe()
-{
-    int ends[2];
-    if (::pipe2(&ends[0], O_CLOEXEC) != 0) return fail_errno("making a pipe");
-    PipePair pair{.read = UniqueFd(ends[0]), .write = UniqueFd(ends[1])};
-    // An ordinary user gets a bounded number of large pipes; a small one works as well.
-    ::fcntl(pair.read.get(), F_SETPIPE_SZ, kPipeSize);
-    return pair;
-}
 
 /// The signals that reach `berth run` are the command's; blocked from here on and read from this.
 Result<UniqueFd> forwarded_signals(bool terminal)

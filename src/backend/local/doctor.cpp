@@ -189,7 +189,7 @@ std::vector<Finding> examine(const std::string& state_path)
 Result<std::vector<std::string>> clean(const StateDir& state)
 {
     std::vector<std::string> removed;
-    for (const auto& group : sweep_groups()) removed.push_back("control group " + group);
+    for (const auto& group : sweep_groups(state)) removed.push_back("control group " + group);
     BERTH_TRY(const auto placeholders, ProtectedNames::sweep(state));
     if (placeholders > 0) removed.push_back(fmt::format("{} placeholders of protected names", placeholders));
     BERTH_TRY(const auto templates, image::Cache::open(state.templates()));

@@ -34,7 +34,10 @@ policy::Holdings hold(const Identity& identity, const RootLayers& layers, const 
     if (limits.pids.tier == Tier::None && identity.mode == IdMode::Own)
         have.set(Feature::LimitPids, Tier::Outside, "RLIMIT_NPROC of the sandbox's one user");
     else
-        have.set(Feature::LimitPids, limits.pids.tier, limits.pids.how);
+        have.set(Feature::LimitPids, limits.pids.tier,
+                 limits.pids.tier == Tier::None
+                     ? limits.pids.how
+                     : limits.pids.how + ", or RLIMIT_NPROC for the default limit of the default user");
     have.set(Feature::LimitDisk, Tier::Outside, "size of the sandbox's own tmpfs");
     have.set(Feature::LimitOpenFiles, Tier::Outside, "RLIMIT_NOFILE of each process");
     have.set(Feature::LimitWallTime, Tier::Outside, "the launcher kills the sandbox");

@@ -13,8 +13,13 @@ namespace berth::local {
 /// The control groups of a one-shot: made before the launch, entered at birth, gone with us.
 class LimitGroups {
 public:
-    /// Looks at the machine only when the policy asks for something groups hold.
-    [[nodiscard]] static Result<LimitGroups> open(const SandboxSpec& spec);
+    /// Looks at the machine only when the policy asks for something groups hold, or when a run that
+    /// had groups was killed: its groups are removed then.
+    [[nodiscard]] static Result<LimitGroups> open(const SandboxSpec& spec, const StateDir& state);
+
+    LimitGroups(LimitGroups&&) noexcept = default;
+    LimitGroups& operator=(LimitGroups&&) = delete;
+    ~LimitGroups() { remove(); }
 
     [[nodiscard]] LimitAvailability availability() const;
 
@@ -30,13 +35,19 @@ public:
     void remove();
 
 private:
+    LimitGroups() = default;
+    [[nodiscard]] Status record(const std::string& id);
+
     std::optional<sys::CgroupTree> tree_;
     std::optional<sys::SandboxGroup> group_;
     sys::GroupLimits limits_;
+    int records_ = -1; ///< <state>/limited; borrowed from the StateDir
+    UniqueFd record_;  ///< a locked file there, for as long as there are groups of ours
+    std::string name_;
 };
 
 /// What dead makers left: groups are killed and removed. Says which.
-[[nodiscard]] std::vector<std::string> sweep_groups();
+[[nodiscard]] std::vector<std::string> sweep_groups(const StateDir& state);
 
 /// What control groups can hold here, as the doctor and a refusal tell it.
 [[nodiscard]] LimitAvailability availability_of(const sys::CgroupTree& tree);

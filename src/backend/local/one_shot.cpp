@@ -113,7 +113,7 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     BERTH_CHECK(validate(exec));
     SandboxSpec spec = sandbox;
     if (!exec.user.empty()) spec.user = exec.user;
-    BERTH_TRY(auto limits, LimitGroups::open(spec));
+    BERTH_TRY(auto limits, LimitGroups::open(spec, state));
     BERTH_TRY(const auto prepared, prepare(state, spec, limits.availability(), pools, progress));
     Plan& plan = prepared->plan;
     const Account& user = prepared->user;

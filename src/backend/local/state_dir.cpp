@@ -11,7 +11,7 @@ namespace berth::local {
 
 namespace {
 
-constexpr const char* kParts[] = {"mnt", "template", "sandbox", "trash", "ids"};
+constexpr const char* kParts[] = {"mnt", "template", "sandbox", "trash", "ids", "limited"};
 
 const char* variable(const char* name)
 {
@@ -46,7 +46,9 @@ Result<StateDir> StateDir::open(const std::string& path)
         if (::mkdirat(dir.get(), part, 0700) == 0 || errno == EEXIST) continue;
         return fail_errno("creating {}/{}", path, part);
     }
-    return StateDir(path, std::move(dir));
+    UniqueFd limited(::openat(dir.get(), "limited", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!limited) return fail_errno("opening {}/limited", path);
+    return StateDir(path, std::move(dir), std::move(limited));
 }
 
 Result<UniqueFd> StateDir::id_leases() const

@@ -24,14 +24,21 @@ public:
     [[nodiscard]] std::string sandboxes() const { return path_ + "/sandbox"; }
     [[nodiscard]] std::string trash() const { return path_ + "/trash"; }
 
+    /// Records of the runs that have control groups; borrowed.
+    [[nodiscard]] int limited() const noexcept { return limited_.get(); }
+
     /// The directory of id leases: one for the machine where it can be, so that two state
     /// directories never give the same ids to two sandboxes.
     [[nodiscard]] Result<UniqueFd> id_leases() const;
 
 private:
-    StateDir(std::string path, UniqueFd dir) : path_(std::move(path)), dir_(std::move(dir)) {}
+    StateDir(std::string path, UniqueFd dir, UniqueFd limited)
+        : path_(std::move(path)), dir_(std::move(dir)), limited_(std::move(limited))
+    {
+    }
     std::string path_;
     UniqueFd dir_;
+    UniqueFd limited_;
 };
 
 /// BERTH_DATA, else /var/lib/berth for root, else $XDG_STATE_HOME/berth or ~/.local/state/berth.

@@ -71,6 +71,7 @@ TEST(Machine, WithoutUserNamespacesIsToldWithTheRemedy)
 
 TEST(Machine, WhereThePidLimitIsReachedSaysSo)
 {
+    BERTH_NOT_UNDER_SANITIZERS();
     // Enough for berth, not for a sandbox. Root is not bound by it, so this runs as an ordinary user.
     const Traces before = traces();
     const Start start{.args = {"run", "--", "true"}, .in_child = [] {

@@ -50,11 +50,13 @@ std::vector<std::string> sweep(int records, const std::vector<std::string>& dead
 
 /// The preset's process limit for the one default user needs no group: without a way to another
 /// user id the kernel's count of his processes is the sandbox's. A group costs a tenth of a launch;
-/// it is made when somebody names a limit, because only a group tells that the limit struck.
+/// it is made when somebody names a limit, because only a group tells that the limit struck. A template
+/// somebody else made may call root "user", so only our own counts.
 bool pids_held_by_rlimit(const SandboxSpec& spec)
 {
     return spec.policy.limits.pids == policy::preset("sandbox")->limits.pids && spec.user == "user" &&
-           spec.policy.privileges == policy::Privileges::None && !spec.policy.nested_namespaces;
+           spec.root.kind == Template::Kind::Host && spec.policy.privileges == policy::Privileges::None &&
+           !spec.policy.nested_namespaces;
 }
 
 } // namespace

@@ -17,6 +17,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -204,41 +206,86 @@ std::vector<Rule> rules(const FilterOptions& options)
     return out;
 }
 
-void tree(Code& code, const std::vector<Rule>& all, std::size_t low, std::size_t high)
-{
-    if (high - low <= 3) {
-        for (std::size_t i = low; i < high; ++i) {
-            code.push_back(jump(BPF_JEQ, all[i].first, 0, all[i].second.size()));
-            code.insert(code.end(), all[i].second.begin(), all[i].second.end());
-        }
-        code.push_back(allow());
-        return;
+/// A program written from its end to its beginning, so that every jump, which can only go forward,
+/// knows how far it is. Answers that are the same are there once: the shorter a filter, the sooner
+/// the kernel has translated it, at each launch anew. A place is a distance from the end.
+class Backwards {
+public:
+    using Place = std::size_t;
+
+    Place block(const Code& code)
+    {
+        for (const auto& [known, place] : blocks_)
+            if (known == bytes(code)) return place;
+        code_.insert(code_.end(), code.rbegin(), code.rend());
+        blocks_.emplace_back(bytes(code), code_.size() - 1);
+        return code_.size() - 1;
     }
-    const std::size_t middle = (low + high) / 2;
-    Code left;
-    tree(left, all, low, middle);
-    // A conditional jump reaches 255 instructions; an unconditional one reaches everything.
-    code.push_back(jump(BPF_JGE, all[middle].first, 0, 1));
-    code.push_back(statement(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(left.size())));
-    code.insert(code.end(), left.begin(), left.end());
-    tree(code, all, middle, high);
+
+    /// The answer for numbers from `least` on is at `from`, for the others at `below`. A jump reaches
+    /// 255 statements, and no filter of ours is as long as that (there is a test).
+    Place decide(std::uint32_t least, Place from, Place below)
+    {
+        code_.push_back(jump(BPF_JGE, least, code_.size() - 1 - from, code_.size() - 1 - below));
+        return code_.size() - 1;
+    }
+
+    /// The program, after a few statements that fall through to its last place.
+    [[nodiscard]] std::string after(Code head) const
+    {
+        head.insert(head.end(), code_.rbegin(), code_.rend());
+        return bytes(head);
+    }
+
+private:
+    static std::string bytes(const Code& code)
+    {
+        return {reinterpret_cast<const char*>(code.data()), code.size() * sizeof(sock_filter)};
+    }
+
+    Code code_;
+    std::vector<std::pair<std::string, Place>> blocks_;
+};
+
+/// From `least` up to the next one's, the answer is at `place`.
+struct Interval {
+    std::uint32_t least;
+    Backwards::Place place;
+};
+
+Backwards::Place tree(Backwards& program, std::span<const Interval> all)
+{
+    if (all.size() == 1) return all.front().place;
+    const std::size_t middle = all.size() / 2;
+    const auto upper = tree(program, all.subspan(middle));
+    const auto lower = tree(program, all.first(middle));
+    return program.decide(all[middle].least, upper, lower);
 }
 
 } // namespace
 
 std::string seccomp_filter(const FilterOptions& options)
 {
-    Code code{
+    constexpr std::uint32_t x32 = 0x40000000; // reaches the same calls under other numbers
+    Backwards program;
+    const auto allowed = program.block({allow()});
+    std::vector<Interval> all{{0, allowed}};
+    const auto add = [&](std::uint32_t least, Backwards::Place place) {
+        if (all.back().least == least) all.pop_back();
+        if (all.empty() || all.back().place != place) all.push_back({least, place});
+    };
+    for (const auto& [number, code] : rules(options)) {
+        add(number, program.block(code));
+        add(number + 1, allowed);
+    }
+    add(x32, program.block({refuse(ENOSYS)}));
+    (void)tree(program, all); // its first decision is the last that was written
+    return program.after({
         statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
         jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
         answer(SECCOMP_RET_KILL_PROCESS),
         statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        jump(BPF_JGE, 0x40000000, 0, 1), // the x32 range reaches the same calls under other numbers
-        refuse(ENOSYS),
-    };
-    const auto all = rules(options);
-    tree(code, all, 0, all.size());
-    return {reinterpret_cast<const char*>(code.data()), code.size() * sizeof(sock_filter)};
+    });
 }
 
 } // namespace berth::sys

@@ -138,7 +138,7 @@ void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
             const std::uint64_t owner = identity.mode == IdMode::Own ? ~0ull : identity.outside(kUserId);
             for (const char* part : {"u", "w"})
                 list.mkdir_owned(fmt::format("{}{}", lower, part), 0755, owner, owner);
-            std::string options = fmt::format("lowerdir={0},upperdir={0}u,workdir={0}w,volatile", lower);
+            std::string options = fmt::format("lowerdir={0},upperdir={0}u,workdir={0}w", lower);
             if (identity.mode == IdMode::Own) options += ",userxattr";
             list.mount("overlay", below, "overlay", MS_NOSUID | MS_NODEV, options);
             list.check_writable(below);

@@ -41,7 +41,7 @@ Result<UniqueFd> forwarded_signals(bool terminal)
 
 struct Ends {
     RelayEnds ours;
-    UniqueFd in, out, err, socket; ///< the sandbox's
+    UniqueFd in, out, err, socket; ///< the sandbox's alone
 };
 
 Result<Ends> make_ends(const ExecSpec& exec)
@@ -58,10 +58,11 @@ Result<Ends> make_ends(const ExecSpec& exec)
     } else {
         BERTH_TRY(auto out, make_pipe());
         BERTH_TRY(auto err, make_pipe());
+        for (const int fd : {out.read.get(), err.read.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
         ends.ours.out = std::move(out.read);
         ends.ours.err = std::move(err.read);
-        ends.out = std::move(out.write);
-        ends.err = std::move(err.write);
+        ends.ours.out_held = std::move(out.write);
+        ends.ours.err_held = std::move(err.write);
         if (exec.input == ExecSpec::Stdin::Open) {
             BERTH_TRY(auto in, make_pipe());
             ends.ours.in = std::move(in.write);
@@ -70,7 +71,7 @@ Result<Ends> make_ends(const ExecSpec& exec)
             ends.in = null();
         }
     }
-    if (!ends.in || !ends.out || !ends.err) return fail_errno("opening /dev/null");
+    if (!ends.in || (exec.terminal && (!ends.out || !ends.err))) return fail_errno("opening /dev/null");
     BERTH_TRY(ends.ours.signals, forwarded_signals(exec.terminal.has_value()));
     return ends;
 }
@@ -129,8 +130,8 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     entry.argv = init_arguments(exec, user, cwd);
     entry.env = environment(spec, exec, user);
     entry.in = ends.in.get();
-    entry.out = ends.out.get();
-    entry.err = ends.err.get();
+    entry.out = ends.out ? ends.out.get() : ends.ours.out_held.get();
+    entry.err = ends.err ? ends.err.get() : ends.ours.err_held.get();
     entry.socket = ends.socket.get();
     entry.cgroup = limits.v2_directory();
 

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include <array>
 #include <csignal>
 #include <memory>
 
@@ -33,7 +32,8 @@ struct Channel {
     int from = -1; ///< -1: at its end
     int to = -1;   ///< -1: nobody takes it any more
     ExecEvent::Kind kind = ExecEvent::Kind::Stdout;
-    std::array<char, kBuffer> buffer{};
+    // Not zeroed: most commands say little, and a page never written to costs nothing.
+    std::unique_ptr<char[]> buffer = std::make_unique_for_overwrite<char[]>(kBuffer);
     std::size_t begin = 0;
     std::size_t end = 0;
     Clock::time_point not_before{};
@@ -173,10 +173,7 @@ Status Relay::read_report()
         return {};
     }
     case keeper::ReportKind::Ended:
-        if (!result_.status) {
-            result_.status = ExitStatus::from_wait(report.status);
-            for (auto& channel : channels_) channel->not_before = {};
-        }
+        if (!result_.status) result_.status = ExitStatus::from_wait(report.status);
         return {};
     }
     return fail(Code::Internal, "the sandbox's init sent an unknown report");
@@ -198,8 +195,9 @@ void Relay::close_source(Channel& channel)
 
 void Relay::read_channel(Channel& channel)
 {
-    const ssize_t n = ::read(channel.from, channel.buffer.data(), channel.buffer.size());
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    const ssize_t n = ::read(channel.from, channel.buffer.get(), kBuffer);
+    const bool empty = n < 0 && errno == EAGAIN;
+    if (n < 0 && (errno == EINTR || (empty && !init_gone_))) return;
     if (n <= 0) { // EIO is how a terminal ends
         close_source(channel);
         return;
@@ -214,9 +212,9 @@ void Relay::read_channel(Channel& channel)
             size = room;
         }
         if (size == 0) return;
-        emit(channel.kind, {channel.buffer.data(), size});
+        emit(channel.kind, {channel.buffer.get(), size});
         if (streams_.on_event || channel.to < 0) return;
-        if (size < 4096 && !result_.status) channel.not_before = Clock::now() + kPace;
+        if (size < 4096 && !init_gone_) channel.not_before = Clock::now() + kPace;
     }
     channel.begin = 0;
     channel.end = size;
@@ -234,7 +232,7 @@ void Relay::write_channel(Channel& channel)
             pollfd ready{.fd = channel.to, .events = POLLOUT, .revents = 0};
             if (::poll(&ready, 1, 0) <= 0) return;
         }
-        const ssize_t n = ::write(channel.to, channel.buffer.data() + channel.begin, chunk);
+        const ssize_t n = ::write(channel.to, channel.buffer.get() + channel.begin, chunk);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n < 0) {
             // Whoever read us is gone: closing our end tells the command so.
@@ -301,10 +299,14 @@ Result<RelayResult> Relay::run()
             set.push_back({.fd = fd, .events = events, .revents = 0});
             return static_cast<int>(set.size() - 1);
         };
-        const int report = ends_.report ? watch(ends_.report.get(), POLLIN) : -1;
+        // Init's last words lie in the socket when it is gone: waking for them would only disturb
+        // its teardown. The terminal is wanted at once.
+        const bool expected = ends_.report && options_.terminal && !master_;
+        const int report = expected ? watch(ends_.report.get(), POLLIN) : -1;
         const int gone = init_gone_ ? -1 : watch(init_.pidfd.get(), POLLIN);
         const int signals = ends_.signals ? watch(ends_.signals.get(), POLLIN) : -1;
         const auto now = Clock::now();
+        bool draining = false; // what init left in the pipes is there to be read: no need to wait for it
         for (auto& channel : channels_) {
             channel->poll_from = channel->poll_to = -1;
             if (channel->not_before != Clock::time_point{} && channel->not_before <= now)
@@ -313,13 +315,17 @@ Result<RelayResult> Relay::run()
             if (input && init_gone_) continue;
             if (!channel->empty())
                 channel->poll_to = watch(channel->to, POLLOUT);
-            else if (channel->from >= 0 && channel->not_before == Clock::time_point{})
+            else if (channel->from >= 0 && channel->not_before == Clock::time_point{}) {
                 channel->poll_from = watch(channel->from, POLLIN);
+                draining = draining || init_gone_;
+            }
             // A reader that goes away is noticed even when there is nothing to tell it.
             if (input && channel->empty() && channel->to >= 0) channel->poll_to = watch(channel->to, 0);
         }
         std::optional<timespec> wait;
-        if (const auto p = patience())
+        if (draining)
+            wait = timespec{};
+        else if (const auto p = patience())
             wait = timespec{.tv_sec = p->count() / 1'000'000'000, .tv_nsec = p->count() % 1'000'000'000};
         if (::ppoll(set.data(), set.size(), wait ? &*wait : nullptr, nullptr) < 0 && errno != EINTR)
             return fail_errno("waiting for the sandbox");
@@ -329,7 +335,7 @@ Result<RelayResult> Relay::run()
         if (ready(signals)) on_signals();
         for (std::size_t i = 0; i < channels_.size(); ++i) {
             Channel& channel = *channels_[i];
-            if (ready(channel.poll_from))
+            if (ready(channel.poll_from) || (init_gone_ && channel.poll_from >= 0))
                 read_channel(channel);
             else if (ready(channel.poll_to) && !channel.empty())
                 write_channel(channel);
@@ -340,7 +346,7 @@ Result<RelayResult> Relay::run()
         }
         if (ready(gone)) {
             init_gone_ = true;
-            // Its last words may still lie in the socket.
+            for (auto& channel : channels_) channel->not_before = {};
             while (ends_.report && !result_.status && !result_.not_started) BERTH_CHECK(read_report());
         }
         if (options_.timeout && !result_.timed_out && !init_gone_ &&

@@ -14,8 +14,12 @@ namespace berth::local {
 /// Our ends of a one-shot's descriptors.
 struct RelayEnds {
     UniqueFd in;  ///< write end of the command's input; empty: none, or a terminal
-    UniqueFd out; ///< read ends
+    UniqueFd out; ///< read ends, non-blocking
     UniqueFd err;
+    /// The write ends, held so that no pipe hangs up when the command ends: waking us at that moment
+    /// would disturb the teardown. When init is gone nobody else can write, and empty is the end.
+    UniqueFd out_held;
+    UniqueFd err_held;
     UniqueFd report;  ///< what init tells (keeper/wire.hpp Report)
     UniqueFd signals; ///< a signalfd of what is forwarded to the command
 };

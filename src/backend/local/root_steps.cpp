@@ -41,9 +41,10 @@ void attach_lower(sys::StepList& list, const std::string& source, std::string_vi
 
 std::string overlay_options(const Plan& plan, std::string_view lowers, std::string_view n)
 {
-    const std::string_view base = plan.durable_upper.empty() ? "" : "i/";
-    std::string options =
-        fmt::format("lowerdir={},upperdir={}u{},workdir={}w{},volatile", lowers, base, n, base, n);
+    const bool durable = !plan.durable_upper.empty();
+    const std::string_view base = durable ? "i/" : "";
+    std::string options = fmt::format("lowerdir={},upperdir={}u{},workdir={}w{}", lowers, base, n, base, n);
+    if (durable) options += ",volatile"; // on a tmpfs there is nothing to sync, and the mark costs time
     if (plan.identity->mode == IdMode::Own) options += ",userxattr";
     return options;
 }
@@ -114,7 +115,7 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     stage(list, parent, "mounting the sandbox's own file system");
     list.make_private();
     const auto inodes = std::max<std::uint64_t>(16384, plan.disk.count / 16384);
-    list.mount("tmpfs", plan.state->mount_point(), "tmpfs", MS_NOSUID,
+    list.mount("tmpfs", plan.state->mount_point(), "tmpfs", MS_NOSUID | MS_NODEV,
                fmt::format("size={},nr_inodes={},mode=0755", plan.disk.count, inodes));
     list.chdir(plan.state->mount_point());
 

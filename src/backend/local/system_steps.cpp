@@ -6,6 +6,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <span>
+
 #include "backend/local/plan.hpp"
 #include "base/hooks.hpp"
 
@@ -29,7 +31,14 @@ struct Device {
 constexpr Device kDevices[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
                                {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+/// Of these names in the host's /proc, the ones this kernel has: that does not change while it runs.
+std::vector<std::string> present(std::span<const char* const> names)
+{
+    std::vector<std::string> there;
+    for (const char* name : names)
+        if (::access(fmt::format("/proc/{}", name).c_str(), F_OK) == 0) there.emplace_back(name);
+    return there;
+}
 
 /// A mount point that must be a directory of the template itself, never where a symlink leads.
 void make_point(sys::StepList& list, const char* name)
@@ -52,19 +61,24 @@ void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent)
     // who asks for nested namespaces gets that, and the masks are the price (docs/reference/policy.md).
     if (plan.spec->policy.nested_namespaces && mode != IdMode::Plain) return;
     stage(list, parent, "masking parts of /proc");
-    for (const char* name : kMaskedFiles) {
-        if (!exists(fmt::format("/proc/{}", name)) || hooks::wall_off(fmt::format("mask-{}", name))) continue;
+    static const std::vector<std::string> files = present(kMaskedFiles);
+    static const std::vector<std::string> directories = present(kMaskedDirs);
+    for (const auto& name : files) {
+        if (hooks::wall_off(fmt::format("mask-{}", name))) continue;
         list.mount("/dev/null", fmt::format("proc/{}", name), nullptr, MS_BIND, {}, ENOENT);
     }
     std::string first;
-    for (const char* name : kMaskedDirs) {
-        if (!exists(fmt::format("/proc/{}", name)) || hooks::wall_off(fmt::format("mask-{}", name))) continue;
+    for (const auto& name : directories) {
+        if (hooks::wall_off(fmt::format("mask-{}", name))) continue;
         const std::string target = fmt::format("proc/{}", name);
-        if (first.empty())
-            list.mount("tmpfs", target, "tmpfs", MS_RDONLY | kInert, "size=0,mode=555");
-        else
+        if (first.empty()) {
+            list.mkdir("../empty", 0555); // beside the root, out of reach of everybody inside
+            list.mount("../empty", target, nullptr, MS_BIND);
+            list.mount(nullptr, target, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kInert);
+            first = target;
+        } else {
             list.mount(first.c_str(), target, nullptr, MS_BIND, {}, ENOENT);
-        if (first.empty()) first = target;
+        }
     }
     // Mapped root owns none of the sysctls; everybody else gets them read-only by mount.
     if (mode != IdMode::Mapped && !hooks::wall_off("mask-sys")) {
@@ -108,7 +122,16 @@ void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent)
     std::string options = "newinstance,ptmxmode=0666,mode=620";
     if (identity.mode != IdMode::Own) options += fmt::format(",gid={}", identity.outside(5));
     list.mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options);
-    list.mount("tmpfs", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=1777");
+    if (plan.durable_upper.empty() && plan.layers.kind != Template::Kind::Live) {
+        // Everything written lies in memory anyway, under one limit; a file system less to make.
+        const auto owner = identity.mode == IdMode::Own ? ~0ull : identity.outside(0);
+        list.umask(0);
+        list.mkdir_owned("../shm", 01777, owner, owner);
+        list.umask(022);
+        list.mount("../shm", "dev/shm", nullptr, MS_BIND);
+    } else {
+        list.mount("tmpfs", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=1777");
+    }
 }
 
 } // namespace berth::local

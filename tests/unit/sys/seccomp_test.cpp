@@ -138,7 +138,7 @@ TEST(Seccomp, EveryJumpStaysInTheProgram)
         for (const bool namespaces : {false, true}) {
             const Filter filter({.refuse_set_id = set_id, .allow_namespaces = namespaces});
             const auto& code = filter.code();
-            ASSERT_LT(code.size(), std::size_t{BPF_MAXINSNS});
+            ASSERT_LT(code.size(), 256u) << "a conditional jump would not reach its answer";
             for (std::size_t i = 0; i < code.size(); ++i) {
                 if (BPF_CLASS(code[i].code) != BPF_JMP) continue;
                 const bool always = BPF_OP(code[i].code) == BPF_JA;

@@ -37,7 +37,8 @@ constexpr Kind kKinds[] = {
 Case sandbox_case(Context& context, const Kind& kind)
 {
     const auto pools = std::make_shared<Pools>(
-        context.state(), Pools::Sizes{.identities = 1, .networks = kind.pooled_network ? 1u : 0u});
+        context.state(),
+        Pools::Sizes{.identities = 1, .networks = kind.pooled_network ? 1u : 0u, .groups = 1});
     auto run = [&context, kind, pools]() -> Result<double> {
         auto spec = context.spec();
         spec.policy.network = kind.network;

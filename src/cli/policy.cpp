@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "backend/local/group_pool.hpp"
 #include "backend/local/holdings.hpp"
-#include "backend/local/limits.hpp"
 #include "base/json.hpp"
 #include "cli/app.hpp"
 #include "cli/policy_options.hpp"

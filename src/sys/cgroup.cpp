@@ -79,9 +79,8 @@ bool CgroupTree::usable() const noexcept
     return leaf_.available() || std::ranges::any_of(controllers_, &Facility::available);
 }
 
-Status CgroupTree::admit(const GroupLimits& limits) const
+Status CgroupTree::admit(ControllerSet needed) const
 {
-    const auto needed = limits.controllers();
     std::vector<std::string> unmet;
     for (const auto c : kControllers)
         if (const auto& f = of(c); needed[index(c)] && !f.available())
@@ -92,11 +91,15 @@ Status CgroupTree::admit(const GroupLimits& limits) const
 
 /// The groups directly above a new one. A hierarchy of v1 is used only for what is needed: each
 /// costs its own making, joining and removing.
-GroupPlaces CgroupTree::parents(ControllerSet needed) const
+GroupPlaces CgroupTree::parents(ControllerSet needed, Leaf leaf) const
 {
     GroupPlaces places;
-    if (leaf_.available()) places.v2 = leaf_.where + "/" + options_.parent;
-    if (!leaf_.available()) needed.set(index(Controller::Freezer));
+    const auto in_v2 = [&](Controller c) {
+        return needed[index(c)] && of(c).version == Facility::Version::V2;
+    };
+    const bool wanted = leaf == Leaf::Always || std::ranges::any_of(kControllers, in_v2);
+    if (leaf_.available() && wanted) places.v2 = leaf_.where + "/" + options_.parent;
+    if (!leaf_.available() && wanted) needed.set(index(Controller::Freezer));
     for (const auto c : kControllers)
         if (const auto& f = of(c); needed[index(c)] && f.version == Facility::Version::V1)
             places.v1[index(c)] = f.where + "/" + options_.parent;
@@ -131,14 +134,21 @@ Status CgroupTree::prepare(const GroupPlaces& parents) const
 
 Result<SandboxGroup> CgroupTree::make(const std::string& name, const GroupLimits& limits) const
 {
+    BERTH_TRY(auto group, make(name, limits.controllers(), Leaf::Always));
+    BERTH_CHECK(group.set_limits(limits));
+    return group;
+}
+
+Result<SandboxGroup> CgroupTree::make(const std::string& name, ControllerSet controllers, Leaf leaf) const
+{
     if (!is_group_name(name)) return fail(Code::Invalid, "'{}' is not a name for a group", printable(name));
-    BERTH_CHECK(admit(limits));
+    BERTH_CHECK(admit(controllers));
     if (!usable())
         return fail(Code::Unsupported, "no group can be made: {}; {}", leaf_.lack.reason, leaf_.lack.remedy);
-    const GroupPlaces above = parents(limits.controllers());
+    const GroupPlaces above = parents(controllers, leaf);
     BERTH_CHECK(prepare(above));
     const Maker maker = maker_.pid == ::getpid() ? maker_ : this_process(); // we may be a fork
-    return SandboxGroup::create(above.below(group_name(maker, name)), limits);
+    return SandboxGroup::create(above.below(group_name(maker, name)), {});
 }
 
 GroupPlaces CgroupTree::kept_places(const std::string& sandbox, const GroupLimits& limits) const
@@ -150,7 +160,7 @@ Result<KeptGroup> CgroupTree::make_kept(const std::string& sandbox, const GroupL
 {
     if (!is_group_name(sandbox))
         return fail(Code::Invalid, "'{}' is not a name for a group", printable(sandbox));
-    BERTH_CHECK(admit(limits));
+    BERTH_CHECK(admit(limits.controllers()));
     if (!usable())
         return fail(Code::Unsupported, "no group can be made: {}; {}", leaf_.lack.reason, leaf_.lack.remedy);
     BERTH_CHECK(prepare(parents(limits.controllers())));

@@ -49,11 +49,18 @@ public:
     /// Whether make() can make anything at all.
     [[nodiscard]] bool usable() const noexcept;
     /// Unsupported, naming every limit that cannot be held, the reason and the remedy.
-    [[nodiscard]] Status admit(const GroupLimits& limits) const;
+    [[nodiscard]] Status admit(ControllerSet needed) const;
+
+    /// Whether a group has a v2 leaf beside its v1 hierarchies. It costs its making and removing, and
+    /// serves to kill and freeze: a pid namespace that ends with its init needs neither.
+    enum class Leaf { Always, IfItHoldsALimit };
 
     /// A group for something that ends with this process: killed and removed when it is destroyed,
     /// or by anybody's sweep() once this process is dead.
     [[nodiscard]] Result<SandboxGroup> make(const std::string& name, const GroupLimits& limits) const;
+    /// The same without limits yet, in the hierarchies of these controllers.
+    [[nodiscard]] Result<SandboxGroup> make(const std::string& name, ControllerSet controllers,
+                                            Leaf leaf) const;
 
     [[nodiscard]] Result<KeptGroup> make_kept(const std::string& sandbox, const GroupLimits& limits) const;
     /// Where make_kept of *this process* puts it; another process reads its record instead.
@@ -68,7 +75,7 @@ public:
     void remove_parents() const;
 
 private:
-    [[nodiscard]] GroupPlaces parents(ControllerSet needed) const;
+    [[nodiscard]] GroupPlaces parents(ControllerSet needed, Leaf leaf = Leaf::Always) const;
     [[nodiscard]] Status prepare(const GroupPlaces& parents) const;
     [[nodiscard]] std::vector<std::string> all_parents(const std::optional<OwnGroup>& own) const;
 

@@ -23,21 +23,26 @@ constexpr std::uint64_t kCloneClearSighand = 0x100000000ull;
 constexpr std::uint64_t kCloneIntoCgroup = 0x200000000ull;
 constexpr std::size_t kStackSize = 64u << 10;
 constexpr std::size_t kGuard = 4096;
+constexpr std::size_t kDepth = 3;
 
-/// Three stacks with a guard page below each, mapped once for the process: a launch may clone twice
-/// more, and every child of the chain shares the memory with those that wait for it.
-char* stacks()
+/// Stacks with a guard page below each, mapped once for the process: a launch may clone twice more,
+/// and every child of the chain shares the memory with those that wait for it. Returns the top of the
+/// first; those beyond `depth` may not be touched.
+Result<char*> stacks(std::size_t depth)
 {
-    static char* const area = [] {
-        const std::size_t size = 3 * (kStackSize + kGuard);
-        void* mapped =
-            ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-        if (mapped == MAP_FAILED) return static_cast<char*>(nullptr);
-        auto* base = static_cast<char*>(mapped);
-        for (std::size_t i = 0; i < 3; ++i) ::mprotect(base + i * (kStackSize + kGuard), kGuard, PROT_NONE);
-        return base;
-    }();
-    return area;
+    static char* area = nullptr;
+    static std::size_t usable = 0;
+    if (area == nullptr) {
+        void* mapped = ::mmap(nullptr, kDepth * (kStackSize + kGuard), PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        if (mapped == MAP_FAILED) return fail_errno("mapping stacks for a launch");
+        area = static_cast<char*>(mapped);
+    }
+    for (; usable < depth; ++usable)
+        if (::mprotect(area + usable * (kStackSize + kGuard) + kGuard, kStackSize, PROT_READ | PROT_WRITE) !=
+            0)
+            return fail_errno("mapping stacks for a launch");
+    return area + kStackSize + kGuard;
 }
 
 struct Start {
@@ -53,7 +58,7 @@ int first_child(void* argument)
     return run_block(*start.image, 0, 0);
 }
 
-/// Where the children tell which step failed: seen by us also when they have a copy of our memory.
+/// Where children with a copy of our memory tell which step failed.
 Result<StepImage*> shared_image()
 {
     void* mapped =
@@ -91,8 +96,8 @@ Result<Launched> launch(StepList& list, const LaunchOptions& options)
     // The stacks, and whether the memory map may be dumped, are the process's: one launch at a time.
     static std::mutex one_at_a_time;
     const std::scoped_lock alone(one_at_a_time);
-    char* const area = stacks();
-    if (area == nullptr) return fail_errno("mapping stacks for a launch");
+    const auto blocks = list.blocks();
+    BERTH_TRY(char* const top, stacks(blocks.size() > 1 ? kDepth : 1));
 
     // Keep the numbers the program will get free of descriptors the steps still need.
     std::vector<int> slots = list.slots();
@@ -116,10 +121,15 @@ Result<Launched> launch(StepList& list, const LaunchOptions& options)
         vectors.push_back(out.data());
     }
 
-    const auto blocks = list.blocks();
     const bool apart = options.apart.count() != 0;
-    BERTH_TRY(StepImage* const shared, shared_image());
-    const ScopeExit unmap([&] { ::munmap(shared, sizeof(StepImage)); });
+    StepImage ours;
+    StepImage* shared = &ours;
+    if (apart) {
+        BERTH_TRY(shared, shared_image());
+    }
+    const ScopeExit unmap([&] {
+        if (apart) ::munmap(shared, sizeof(StepImage));
+    });
     StepImage& image = *shared;
     image.steps = list.steps().data();
     image.blocks = blocks.data();
@@ -127,7 +137,7 @@ Result<Launched> launch(StepList& list, const LaunchOptions& options)
     image.slots = slots.data();
     image.vectors = vectors.data();
     image.stack_size = kStackSize;
-    for (std::size_t i = 0; i < 3; ++i) image.stack_top[i] = area + (i + 1) * (kStackSize + kGuard);
+    for (std::size_t i = 0; i < kDepth; ++i) image.stack_top[i] = top + i * (kStackSize + kGuard);
 
     int pidfd = -1;
     Start start{.image = &image, .apart = apart};

@@ -48,7 +48,7 @@ Probed landlock_abi()
 Probed user_namespaces()
 {
     // Nothing is mapped: an ordinary user's maps are written by the sandbox itself.
-    const auto made = make_user_namespace({}, {});
+    const auto made = UserNamespace::make({}, {});
     const bool can = made.has_value() && !hooks::lacks("user-namespaces");
     return {.name = "user namespaces",
             .available = can,

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <utility>
 
 #include "base/io.hpp"
 #include "base/scope_exit.hpp"
@@ -15,6 +16,8 @@
 namespace berth::sys {
 
 namespace {
+
+constexpr std::size_t kStackSize = 16384;
 
 int hold(void*)
 {
@@ -30,19 +33,47 @@ std::string map_text(const std::vector<IdMapping>& map)
 
 } // namespace
 
-Result<UniqueFd> make_user_namespace(const std::vector<IdMapping>& uids, const std::vector<IdMapping>& gids)
+UserNamespace::UserNamespace(UserNamespace&& other) noexcept
+    : fd_(std::move(other.fd_)), holder_(std::exchange(other.holder_, -1)),
+      stack_(std::exchange(other.stack_, nullptr))
 {
-    constexpr std::size_t stack_size = 16384;
+}
+
+UserNamespace& UserNamespace::operator=(UserNamespace&& other) noexcept
+{
+    if (this == &other) return *this;
+    settle();
+    fd_ = std::move(other.fd_);
+    holder_ = std::exchange(other.holder_, -1);
+    stack_ = std::exchange(other.stack_, nullptr);
+    return *this;
+}
+
+void UserNamespace::settle() noexcept
+{
+    if (holder_ > 0) {
+        while (::waitpid(holder_, nullptr, __WALL) < 0 && errno == EINTR) {
+        }
+        holder_ = -1;
+    }
+    if (stack_ != nullptr) ::munmap(stack_, kStackSize);
+    stack_ = nullptr;
+}
+
+Result<UserNamespace> UserNamespace::make(const std::vector<IdMapping>& uids,
+                                          const std::vector<IdMapping>& gids)
+{
+    UserNamespace made;
     // The holder only pauses; it shares our memory so that no page table is copied for it.
-    void* stack = ::mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* stack = ::mmap(nullptr, kStackSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED) return fail_errno("mapping a stack");
-    ScopeExit unmap([&] { ::munmap(stack, stack_size); });
+    made.stack_ = stack;
 
     CloneArgs args{};
     args.flags = CLONE_VM | CLONE_NEWUSER;
-    args.exit_signal = 0; // nobody is told: it is waited for below, by __WALL
+    args.exit_signal = 0; // nobody is told: it is waited for in settle(), by __WALL
     args.stack = static_cast<std::uint64_t>(arg(stack));
-    args.stack_size = stack_size;
+    args.stack_size = kStackSize;
     sigset_t all;
     sigset_t before;
     ::sigfillset(&all);
@@ -50,18 +81,15 @@ Result<UniqueFd> make_user_namespace(const std::vector<IdMapping>& uids, const s
     const long pid = berth_clone3(&args, sizeof args, hold, nullptr);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) return fail_with(static_cast<int>(pid), "making a user namespace");
-    ScopeExit end([&] {
-        ::kill(static_cast<pid_t>(pid), SIGKILL);
-        while (::waitpid(static_cast<pid_t>(pid), nullptr, __WALL) < 0 && errno == EINTR) {
-        }
-    });
+    made.holder_ = static_cast<pid_t>(pid);
+    const ScopeExit end([&] { ::kill(static_cast<pid_t>(pid), SIGKILL); });
 
     const std::string dir = fmt::format("/proc/{}", pid);
     if (!uids.empty()) BERTH_CHECK(write_control(dir + "/uid_map", map_text(uids)));
     if (!gids.empty()) BERTH_CHECK(write_control(dir + "/gid_map", map_text(gids)));
-    UniqueFd fd(::open((dir + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) return fail_errno("opening {}/ns/user", dir);
-    return fd;
+    made.fd_ = UniqueFd(::open((dir + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+    if (!made.fd_) return fail_errno("opening {}/ns/user", dir);
+    return made;
 }
 
 } // namespace berth::sys

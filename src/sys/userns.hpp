@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -18,7 +20,26 @@ struct IdMapping {
 /// A user namespace with its id maps written, held by descriptor: for setns, and for idmapped
 /// mounts. Made by a short-lived holder, because a namespace that a vforking clone makes for itself
 /// has nobody left to write its maps.
-[[nodiscard]] Result<UniqueFd> make_user_namespace(const std::vector<IdMapping>& uids,
-                                                   const std::vector<IdMapping>& gids);
+class UserNamespace {
+public:
+    UserNamespace() = default;
+    [[nodiscard]] static Result<UserNamespace> make(const std::vector<IdMapping>& uids,
+                                                    const std::vector<IdMapping>& gids);
+    UserNamespace(UserNamespace&& other) noexcept;
+    UserNamespace& operator=(UserNamespace&& other) noexcept;
+    ~UserNamespace() { settle(); }
+
+    [[nodiscard]] int get() const noexcept { return fd_.get(); }
+    explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
+
+    /// Waits for the end of the holder, which was killed: at once after a launch, a context switch or
+    /// two right after make(), which is why make() does not wait.
+    void settle() noexcept;
+
+private:
+    UniqueFd fd_;
+    pid_t holder_ = -1;
+    void* stack_ = nullptr;
+};
 
 } // namespace berth::sys

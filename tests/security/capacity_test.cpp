@@ -64,8 +64,9 @@ TEST(capacity, fill_the_disk)
 
 TEST(capacity, fill_shared_memory)
 {
-    EXPECT_EQ(answer("/probe fill /dev/shm/f 80; rm /dev/shm/f; /probe fill /dev/shm/g 8", {"--disk", "64MiB"}),
-              "ENOSPC\nok\n");
+    EXPECT_EQ(
+        answer("/probe fill /dev/shm/f 80; rm /dev/shm/f; /probe fill /dev/shm/g 8", {"--disk", "64MiB"}),
+        "ENOSPC\nok\n");
 }
 
 TEST(capacity, fill_the_inodes)

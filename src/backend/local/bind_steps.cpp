@@ -59,7 +59,7 @@ Status clone_source(Bind& bind, const Identity& identity, const Account& user)
     if (!bind.tree) return fail_errno("cloning {}", printable(bind.path));
     struct mount_attr attr{};
     attr.attr_set = attributes_of(bind);
-    UniqueFd map;
+    sys::UserNamespace map;
     struct stat st{};
     if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(bind.path));
     if (identity.mode == IdMode::Plain && bind.mode == Mount::Mode::ReadWrite && st.st_uid != user.uid)
@@ -69,7 +69,7 @@ Status clone_source(Bind& bind, const Identity& identity, const Account& user)
             "use --user {}, or mount it :ro or :copy",
             printable(bind.path), st.st_uid, user.uid, st.st_uid);
     if (identity.mode == IdMode::Mapped) {
-        BERTH_TRY(map, sys::make_user_namespace({{st.st_uid, identity.outside(user.uid), 1}},
+        BERTH_TRY(map, sys::UserNamespace::make({{st.st_uid, identity.outside(user.uid), 1}},
                                                 {{st.st_gid, identity.outside(user.gid), 1}}));
         attr.attr_set |= MOUNT_ATTR_IDMAP;
         attr.userns_fd = static_cast<std::uint64_t>(map.get());

@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "backend/local/group_pool.hpp"
 #include "backend/local/holdings.hpp"
 #include "backend/local/identity.hpp"
-#include "backend/local/limits.hpp"
 #include "backend/local/one_shot.hpp"
 #include "backend/local/protect.hpp"
 #include "base/hooks.hpp"

@@ -11,7 +11,6 @@
 #include "base/hooks.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
-#include "sys/userns.hpp"
 
 namespace berth::local {
 
@@ -120,10 +119,10 @@ Result<Identity> make_identity(const StateDir& state, const std::string& idmap_p
     BERTH_TRY(auto range, sys::IdRange::lease(leases.get()));
     const std::vector<sys::IdMapping> map{
         {.inside = 0, .outside = range.base(), .count = sys::IdRange::kSize}};
-    BERTH_TRY(identity.user_namespace, sys::make_user_namespace(map, map));
+    BERTH_TRY(identity.user_namespace, sys::UserNamespace::make(map, map));
     if (!can_idmap_lowers(state, idmap_probe, identity.user_namespace.get())) {
         identity.mode = IdMode::Plain;
-        identity.user_namespace.reset();
+        identity.user_namespace = {};
         return identity;
     }
     identity.mode = IdMode::Mapped;

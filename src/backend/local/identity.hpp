@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "sys/id_range.hpp"
+#include "sys/userns.hpp"
 
 namespace berth::local {
 
@@ -26,7 +27,7 @@ enum class IdMode {
 struct Identity {
     IdMode mode = IdMode::Own;
     std::optional<sys::IdRange> range; ///< Mapped: leased as long as anybody holds its descriptor
-    UniqueFd user_namespace;           ///< Mapped: for setns and idmapped mounts
+    sys::UserNamespace user_namespace; ///< Mapped: for setns and idmapped mounts
 
     /// The id outside that is `inside` in the sandbox.
     [[nodiscard]] std::uint32_t outside(std::uint32_t inside) const;

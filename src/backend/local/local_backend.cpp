@@ -6,8 +6,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "backend/local/group_pool.hpp"
 #include "backend/local/holdings.hpp"
-#include "backend/local/limits.hpp"
 #include "base/ids.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"

@@ -114,7 +114,7 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     BERTH_CHECK(validate(exec));
     SandboxSpec spec = sandbox;
     if (!exec.user.empty()) spec.user = exec.user;
-    BERTH_TRY(auto limits, LimitGroups::open(spec, state));
+    auto limits = LimitGroups::open(spec, state, pools);
     BERTH_TRY(const auto prepared, prepare(state, spec, limits.availability(), pools, progress));
     Plan& plan = prepared->plan;
     const Account& user = prepared->user;
@@ -138,6 +138,7 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     BERTH_TRY(auto launched, launch(plan, entry));
     sys::Child init =
         sys::Child::own(launched.pid, UniqueFd(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3)));
+    prepared->identity.user_namespace.settle();
     hooks::kill_point("sandbox started");
     ends.in.reset();
     ends.out.reset();

@@ -9,11 +9,12 @@ Status Pools::refill()
     while (identities_.size() < sizes_.identities) {
         BERTH_TRY(auto identity, make_identity(*state_, state_->path()));
         if (identity.mode != IdMode::Mapped) break; // nothing to make ahead
+        identity.user_namespace.settle();
         identities_.push_back(std::move(identity));
     }
     // An ordinary user's namespaces belong to the sandbox's own user namespace and are made with it.
     if (::geteuid() == 0) BERTH_CHECK(networks_.refill());
-    return {};
+    return groups_.refill(sizes_.groups);
 }
 
 Result<Identity> Pools::take_identity(const std::string& idmap_probe)

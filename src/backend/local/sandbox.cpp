@@ -8,9 +8,9 @@
 #include <csignal>
 
 #include "backend/local/environment.hpp"
+#include "backend/local/group_pool.hpp"
 #include "backend/local/keeper_image.hpp"
 #include "backend/local/launcher.hpp"
-#include "backend/local/limits.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
@@ -155,6 +155,7 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
 
     BERTH_TRY(auto keeper, KeeperClient::connect(directory.get(), kSocket, kPatience));
     BERTH_CHECK(keeper.ping());
+    prepared->identity.user_namespace.settle();
     Sandbox sandbox(std::move(prepared), std::move(directory), std::move(keeper));
     sandbox.keeper_pid_ = launched.pid;
     sandbox.pidfd_ = std::move(pidfd);

@@ -129,7 +129,7 @@ TEST(CgroupBase, AnotherUsersGroupIsRefusedWithTheRemedy)
     layout.v2 = tree.own("");
     const auto groups = CgroupTree::open(layout, {});
     EXPECT_FALSE(groups.usable());
-    const auto refused = groups.admit({.memory = 64_MiB});
+    const auto refused = groups.admit(GroupLimits{.memory = 64_MiB}.controllers());
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::Unsupported);
     EXPECT_NE(refused.error().message.find("belongs to somebody else"), std::string::npos)

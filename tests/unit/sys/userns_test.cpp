@@ -47,9 +47,9 @@ std::string squeezed(std::string text)
 }
 
 /// An ordinary user may map nobody but himself.
-Result<UniqueFd> make_own(std::uint32_t seen_as)
+Result<UserNamespace> make_own(std::uint32_t seen_as)
 {
-    return make_user_namespace({{.inside = seen_as, .outside = ::geteuid(), .count = 1}}, {});
+    return UserNamespace::make({{.inside = seen_as, .outside = ::geteuid(), .count = 1}}, {});
 }
 
 #define NEEDS_USER_NAMESPACES(made)                                                                          \
@@ -81,8 +81,9 @@ TEST(UserNamespace, IsAnotherOneThanOurs)
 
 TEST(UserNamespace, LeavesNoProcessBehind)
 {
-    const auto made = make_own(0);
+    auto made = make_own(0);
     NEEDS_USER_NAMESPACES(made);
+    made->settle();
     EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG | __WALL), -1);
     EXPECT_EQ(errno, ECHILD);
 }
@@ -91,7 +92,7 @@ TEST(UserNamespace, MapsARangeForRoot)
 {
     if (::geteuid() != 0) GTEST_SKIP() << "maps of many ids need root: sudo ctest -R MapsARangeForRoot";
     const std::vector<IdMapping> map{{.inside = 0, .outside = 1'000'000, .count = 65'536}};
-    const auto made = make_user_namespace(map, map);
+    const auto made = UserNamespace::make(map, map);
     ASSERT_TRUE(made) << made.error().line();
     EXPECT_EQ(squeezed(inside(made->get(), "/proc/self/uid_map")), "0 1000000 65536\n");
     EXPECT_EQ(squeezed(inside(made->get(), "/proc/self/gid_map")), "0 1000000 65536\n");
@@ -99,7 +100,7 @@ TEST(UserNamespace, MapsARangeForRoot)
 
 TEST(UserNamespace, RefusesAMapThatOverlaps)
 {
-    const auto made = make_user_namespace({{.inside = 0, .outside = ::geteuid(), .count = 1},
+    const auto made = UserNamespace::make({{.inside = 0, .outside = ::geteuid(), .count = 1},
                                            {.inside = 0, .outside = ::geteuid(), .count = 1}},
                                           {});
     ASSERT_FALSE(made);

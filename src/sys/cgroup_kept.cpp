@@ -95,7 +95,7 @@ Result<KeptGroup> KeptGroup::open(const GroupPlaces& places)
 Result<SandboxGroup> KeptGroup::make_exec(const std::string& exec) const
 {
     if (!is_group_name(exec)) return fail(Code::Invalid, "'{}' is not a name for a group", printable(exec));
-    BERTH_TRY(auto group, SandboxGroup::create(execs_of(places_).below(exec), {}));
+    BERTH_TRY(auto group, SandboxGroup::create(exec_places(exec), {}));
     group.release();
     return group;
 }
@@ -103,7 +103,33 @@ Result<SandboxGroup> KeptGroup::make_exec(const std::string& exec) const
 Result<SandboxGroup> KeptGroup::open_exec(const std::string& exec) const
 {
     if (!is_group_name(exec)) return fail(Code::Invalid, "'{}' is not a name for a group", printable(exec));
-    return SandboxGroup::open(execs_of(places_).below(exec));
+    return SandboxGroup::open(exec_places(exec));
+}
+
+/// One hierarchy tells who belongs to an exec; in the others it shares the sandbox's own groups.
+GroupPlaces KeptGroup::exec_places(const std::string& exec) const
+{
+    const GroupPlaces execs = execs_of(places_);
+    GroupPlaces one;
+    if (!execs.v2.empty())
+        one.v2 = execs.v2;
+    else if (const auto& freezer = execs.v1[index(Controller::Freezer)]; !freezer.empty())
+        one.v1[index(Controller::Freezer)] = freezer;
+    else
+        for (const auto c : kControllers)
+            if (one.empty()) one.v1[index(c)] = execs.v1[index(c)];
+    return one.below(exec);
+}
+
+std::vector<int> KeptGroup::birth_tasks(const SandboxGroup& exec) const
+{
+    std::vector<int> tasks = exec.birth_tasks();
+    const auto limits = execs_.places().distinct_v1();
+    const auto all = execs_.birth_tasks();
+    const auto own = exec.places().distinct_v1();
+    for (std::size_t i = 0; i < limits.size(); ++i)
+        if (own.empty() || !own.front().starts_with(limits[i] + "/")) tasks.push_back(all[i]);
+    return tasks;
 }
 
 Status KeptGroup::delegate(uid_t uid, gid_t gid) const

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -16,7 +17,7 @@ namespace berth::sys {
 ///         <sandbox>/x          the limits of all execs together
 ///         <sandbox>/x/<exec>   one exec with all it started
 ///     v1  <sandbox>            the limits; the keeper is not in it
-///         <sandbox>/<exec>
+///         <sandbox>/<exec>     without v2 only, and in one hierarchy only: the freezer's if there is one
 ///
 /// They outlive every process of ours: destroying this object changes nothing. places() is what a
 /// record keeps, since another process may sit elsewhere and look elsewhere.
@@ -35,9 +36,12 @@ public:
     /// All execs together, without the keeper: their limits, freeze, kill and use.
     [[nodiscard]] SandboxGroup& execs() noexcept { return execs_; }
 
-    /// Released: the exec outlives its client. remove() it after the exit has been read.
+    /// Who belongs to one exec. Released: the exec outlives its client. remove() it after the exit has
+    /// been read.
     [[nodiscard]] Result<SandboxGroup> make_exec(const std::string& exec) const;
     [[nodiscard]] Result<SandboxGroup> open_exec(const std::string& exec) const;
+    /// v1 `tasks` files into which the exec's child writes "0": its own, and those of the limits. Borrowed.
+    [[nodiscard]] std::vector<int> birth_tasks(const SandboxGroup& exec) const;
 
     /// Lets a keeper with these (host-side) ids bring children into groups that are themselves
     /// delegated: the kernel asks for cgroup.procs of the target and of the common ancestor of
@@ -53,6 +57,7 @@ private:
     {
     }
     [[nodiscard]] static GroupPlaces execs_of(const GroupPlaces& places);
+    [[nodiscard]] GroupPlaces exec_places(const std::string& exec) const;
 
     GroupPlaces places_;
     UniqueFd keeper_;

@@ -31,6 +31,8 @@ public:
     [[nodiscard]] std::uint32_t base() const noexcept { return kFirstId + slot_ * kSize; }
     /// Borrowed; a duplicate or inherited copy of it prolongs the lease.
     [[nodiscard]] int fd() const noexcept { return lock_.get(); }
+    /// Leaves the lease to those who have a copy of the descriptor.
+    void pass_on() noexcept { lock_.reset(); }
 
 private:
     IdRange(unsigned slot, UniqueFd lock) noexcept : slot_(slot), lock_(std::move(lock)) {}

@@ -136,10 +136,10 @@ Result<std::optional<KeeperClient::Answer>> KeeperClient::receive(Deadline end, 
     for (;;) {
         const auto left =
             std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
-        if (left <= 0) return fail(Code::DeadlineExceeded, "the keeper did not answer in time: {}", what);
-        const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<long long>(left, 1 << 30)));
+        const int ready = ::poll(&waiting, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
         if (ready < 0 && errno != EINTR) return fail_errno("waiting for the keeper");
         if (ready > 0) break;
+        if (left <= 0) return fail(Code::DeadlineExceeded, "the keeper did not answer in time: {}", what);
     }
     BERTH_TRY(auto message, sys::receive_message(socket_.get(), Bytes{sizeof(keeper::ItemsReply)}, 1));
     if (message.bytes.empty()) return fail(Code::Unavailable, "the keeper has gone: {}", what);
@@ -150,7 +150,10 @@ Result<std::optional<KeeperClient::Answer>> KeeperClient::receive(Deadline end, 
     if (!message.fds.empty()) answer.descriptor = std::move(message.fds.front());
     if (answer.type() != Type::Exit) return answer;
     const keeper::Reply exit = answer.reply();
-    if (const auto ours = exits_.find(exit.exec); ours != exits_.end()) ours->second = exit.status;
+    if (const auto ours = exits_.find(exit.exec); ours != exits_.end() && !ours->second) {
+        ours->second = exit.status;
+        ++told_;
+    }
     return std::nullopt;
 }
 
@@ -271,6 +274,18 @@ Status KeeperClient::adopt(const KeeperAdopt& what, const ExecLog& log)
     return std::unexpected(std::move(adopted).error());
 }
 
+Status KeeperClient::await_adoption(std::uint64_t exec)
+{
+    const Deadline end = std::chrono::steady_clock::now() + patience_;
+    exits_.emplace(exec, std::nullopt);
+    auto answer = receive_for(last_request_, end, "adopt a command");
+    if (answer && answer->type() == Type::Ok && !answer->descriptor) return {};
+    exits_.erase(exec);
+    if (!answer) return std::unexpected(std::move(answer).error());
+    if (answer->type() == Type::Err) return refused(answer->reply(), "adopt a command");
+    return fail(Code::Internal, "the keeper gave an answer to another question: adopt a command");
+}
+
 Result<std::vector<keeper::Item>> KeeperClient::list()
 {
     const Deadline end = std::chrono::steady_clock::now() + patience_;
@@ -386,9 +401,12 @@ Result<int> KeeperClient::wait_exit(std::uint64_t exec, std::chrono::millisecond
     const auto ours = exits_.find(exec);
     if (ours == exits_.end())
         return fail(Code::NotFound, "exec {} was not started here to be waited for", exec);
-    for (int noise = 0; !ours->second && noise < kMaxNoise; ++noise)
-        BERTH_CHECK(receive(end, fmt::format("wait for exec {}", exec)));
-    if (!ours->second) return fail(Code::Internal, "the keeper sends messages nobody asked for");
+    for (int noise = 0; !ours->second;) {
+        const auto told = told_;
+        BERTH_CHECK(receive(end, "wait for a command"));
+        if (told == told_ && ++noise > kMaxNoise)
+            return fail(Code::Internal, "the keeper sends messages nobody asked for");
+    }
     const int status = *ours->second;
     exits_.erase(ours);
     return status;

@@ -89,8 +89,16 @@ public:
     /// The end of the sandbox. Returns when the keeper is gone.
     [[nodiscard]] Status stop();
 
-    /// The raw wait status of an exec that this connection started with kNotify.
+    /// The number that the next question has, for somebody who asks it on this socket in our stead.
+    [[nodiscard]] std::uint64_t next_request() noexcept { return ++last_request_; }
+    /// The keeper's word that it adopted the command which named itself with next_request() and kNotify.
+    [[nodiscard]] Status await_adoption(std::uint64_t exec);
+
+    /// The raw wait status of an exec that this connection started with kNotify. NotFound: it did not,
+    /// or was asked before; DeadlineExceeded: it still runs.
     [[nodiscard]] Result<int> wait_exit(std::uint64_t exec, std::chrono::milliseconds patience);
+    /// Nobody will wait for it.
+    void forget(std::uint64_t exec) { exits_.erase(exec); }
 
 private:
     struct Answer {
@@ -116,6 +124,7 @@ private:
     std::chrono::milliseconds patience_;
     std::uint64_t last_request_ = 0;
     std::map<std::uint64_t, std::optional<int>> exits_; ///< execs of ours with kNotify
+    std::uint64_t told_ = 0;                            ///< how many exits were put there
 };
 
 } // namespace berth::local

@@ -22,6 +22,7 @@
 #include "base/hooks.hpp"
 #include "base/strings.hpp"
 #include "sys/caps.hpp"
+#include "sys/child.hpp"
 #include "sys/landlock.hpp"
 #include "sys/launch.hpp"
 #include "sys/socket.hpp"
@@ -99,15 +100,15 @@ std::vector<std::string> candidates(const std::string& command, const std::vecto
     return out;
 }
 
-std::string adopt_message(std::uint64_t exec, const ExecSpec& spec)
+std::string adopt_message(std::uint64_t exec, std::uint64_t number, const ExecSpec& spec)
 {
     keeper::AdoptRequest request{};
     request.header.type = static_cast<std::uint32_t>(keeper::Type::Adopt);
     request.header.length = sizeof request;
-    request.header.request = 1;
+    request.header.request = number;
     request.exec = exec;
     request.log_limit = spec.log_limit.count;
-    request.flags = keeper::kPace;
+    request.flags = keeper::kPace | keeper::kNotify;
     if (spec.terminal)
         request.flags |= keeper::kTerminal;
     else if (spec.input == ExecSpec::Stdin::Open)
@@ -115,18 +116,6 @@ std::string adopt_message(std::uint64_t exec, const ExecSpec& spec)
     std::string bytes(sizeof request, '\0');
     std::memcpy(bytes.data(), &request, sizeof request);
     return bytes;
-}
-
-/// The keeper's word that it has the command. Its answers are hostile input.
-Status await_adoption(int socket)
-{
-    BERTH_TRY(const auto message, sys::receive_message(socket, Bytes{sizeof(keeper::Reply)}, 0));
-    keeper::Reply reply{};
-    if (message.bytes.size() != sizeof reply)
-        return fail(Code::Internal, "the keeper's answer makes no sense");
-    std::memcpy(&reply, message.bytes.data(), sizeof reply);
-    if (reply.header.type == static_cast<std::uint32_t>(keeper::Type::Ok)) return {};
-    return fail_with(reply.error, "the keeper did not adopt the command");
 }
 
 } // namespace
@@ -155,7 +144,13 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
 
     BERTH_TRY(const auto number, keeper_id(spec.id));
     BERTH_TRY(const auto streams, make_streams(spec, keeper_pid_));
-    BERTH_TRY(const auto socket, sys::connect_at(directory_.get(), "sock", sys::SocketKind::SeqPacket, 10s));
+    // A conversation of its own: the command itself speaks first on it, and then the keeper to us.
+    BERTH_TRY(auto keeper, KeeperClient::connect(directory_.get(), "sock", 10s));
+    UniqueFd users;
+    if (identity.mode == IdMode::Mapped) {
+        users.reset(::open(fmt::format("/proc/{}/ns/user", keeper_pid_).c_str(), O_RDONLY | O_CLOEXEC));
+        if (!users) return fail_errno("opening the user namespace of {}", id());
+    }
     const auto env = environment(inner_spec, spec, user);
     const std::string cwd = working_directory(inner_spec, spec, user);
 
@@ -165,7 +160,7 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     // Block 0, outside: into the sandbox.
     stage(list, parent, "entering the control groups");
     if (starting.group)
-        for (const int tasks : starting.group->birth_tasks()) list.write_fd(list.borrow(tasks), "0");
+        for (const int tasks : group_->birth_tasks(*starting.group)) list.write_fd(list.borrow(tasks), "0");
     stage(list, parent, "entering the sandbox");
     std::uint64_t namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
     // The host's own network is where we are already, and nothing an ordinary user may enter.
@@ -182,8 +177,7 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     if (own_network) list.loopback_up();
     stage(list, parent, "putting up the narrower walls");
     add_limits(list, inner);
-    if (identity.user_namespace)
-        list.set_namespace(list.borrow(identity.user_namespace.get()), CLONE_NEWUSER);
+    if (identity.mode == IdMode::Mapped) list.set_namespace(list.borrow(users.get()), CLONE_NEWUSER);
     if (identity.mode != IdMode::Own) list.ids(0, 0, true);
     const std::uint64_t kept = identity.mode == IdMode::Own ? 0 : sys::kKeptCaps;
     list.drop_caps(kept, kept);
@@ -198,8 +192,8 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     std::vector<sys::Slot> passed{list.borrow(starting.log->index()), list.borrow(starting.log->out())};
     if (!spec.terminal) passed.push_back(list.borrow(starting.log->err()));
     for (const auto& end : streams.keeper) passed.push_back(list.borrow(end.get()));
-    list.send(list.borrow(socket.get()), adopt_message(number, spec), offsetof(keeper::AdoptRequest, pid),
-              passed);
+    list.send(list.borrow(keeper.socket()), adopt_message(number, keeper.next_request(), spec),
+              offsetof(keeper::AdoptRequest, pid), passed);
     list.new_session();
     const auto in = list.borrow(streams.in.get());
     if (spec.terminal) list.control_terminal(in);
@@ -222,8 +216,8 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     BERTH_TRY(auto launched, sys::launch(list, options));
     auto entered = sys::Child::own(launched.pid, std::move(launched.pidfd));
     BERTH_TRY([[maybe_unused]] const auto status, entered.wait());
-    BERTH_CHECK(await_adoption(socket.get()));
-    protects_.emplace(spec.id, std::move(protects));
+    BERTH_CHECK(keeper.await_adoption(number));
+    adopted_.emplace(spec.id, Adopted{.keeper = std::move(keeper), .protects = std::move(protects)});
     return {};
 }
 

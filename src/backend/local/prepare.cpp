@@ -26,6 +26,14 @@ Status refuse_wide_live(const SandboxSpec& spec)
 
 } // namespace
 
+void Prepared::let_go()
+{
+    if (identity.range) identity.range->pass_on();
+    identity.user_namespace = {};
+    plan.net_namespace.reset();
+    plan.keep_open.clear();
+}
+
 Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSpec& spec,
                                           const LimitAvailability& limits, Pools* pools,
                                           const Pools::Progress& progress)

@@ -23,6 +23,9 @@ struct Prepared {
     ProtectedNames protects;
     Plan plan;
     std::vector<std::string> notes; ///< limits that are not held, asked for as best effort
+
+    /// After the launch: closes what the sandbox itself holds now.
+    void let_go();
 };
 
 /// Validates, admits the policy, finds the template, leases ids, opens mounts. Every refusal

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <csignal>
 
@@ -94,6 +95,18 @@ sys::GroupLimits group_limits(const policy::Limits& limits, const sys::CgroupTre
     return out;
 }
 
+/// Kills everything inside; true when it has ended.
+bool end_keeper(int pidfd, bool parent)
+{
+    ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+    pollfd gone{.fd = pidfd, .events = POLLIN, .revents = 0};
+    if (::poll(&gone, 1, 10'000) != 1) return false;
+    siginfo_t told{};
+    constexpr auto by_pidfd = static_cast<idtype_t>(3); // P_PIDFD, Linux 5.4
+    if (parent) ::waitid(by_pidfd, static_cast<id_t>(pidfd), &told, WEXITED);
+    return true;
+}
+
 } // namespace
 
 Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, const Options& options)
@@ -144,22 +157,18 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
     BERTH_TRY(auto launched, launch(plan, entry, options.spawner));
     // A copy of the listening socket here would go on accepting for a dead keeper.
     listener.reset();
-    UniqueFd pidfd(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3));
-    std::optional<sys::Child> child; // from here on a failure kills it
-    if (options.spawner == nullptr) child.emplace(sys::Child::own(launched.pid, std::move(launched.pidfd)));
-    ScopeExit undo_keeper([&] {
-        if (!child) ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
-    });
+    const bool parent = options.spawner == nullptr;
+    ScopeExit undo_keeper([&] { (void)end_keeper(launched.pidfd.get(), parent); });
     hooks::kill_point("keeper started");
     BERTH_CHECK(record_keeper(directory.get(), launched.pid));
 
     BERTH_TRY(auto keeper, KeeperClient::connect(directory.get(), kSocket, kPatience));
     BERTH_CHECK(keeper.ping());
-    prepared->identity.user_namespace.settle();
+    prepared->let_go();
     Sandbox sandbox(std::move(prepared), std::move(directory), std::move(keeper));
     sandbox.keeper_pid_ = launched.pid;
-    sandbox.pidfd_ = std::move(pidfd);
-    sandbox.child_ = std::move(child);
+    sandbox.pidfd_ = std::move(launched.pidfd);
+    sandbox.parent_ = parent;
     sandbox.group_ = std::move(group);
     group.reset();
     undo_keeper.dismiss();
@@ -170,23 +179,11 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
 
 Sandbox::Sandbox(Sandbox&&) noexcept = default;
 
-Sandbox::~Sandbox()
-{
-    if (child_) (void)child_->detach(); // the keeper is meant to outlive us
-}
-
 Status Sandbox::destroy()
 {
     const auto& plan = prepared_->plan;
-    if (child_) {
-        BERTH_CHECK(child_->signal(SIGKILL));
-        BERTH_TRY([[maybe_unused]] const auto status, child_->wait());
-        child_.reset();
-    } else if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0) == 0) {
-        pollfd gone{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
-        if (::poll(&gone, 1, 10'000) != 1)
-            return fail(Code::Unavailable, "the keeper of {} does not end", id());
-    }
+    if (!end_keeper(pidfd_.get(), parent_))
+        return fail(Code::Unavailable, "the keeper of {} does not end", id());
     hooks::kill_point("keeper killed");
     if (group_) {
         const auto places = group_->places();

@@ -15,7 +15,6 @@
 #include "backend/local/prepare.hpp"
 #include "core/exec_spec.hpp"
 #include "sys/cgroup.hpp"
-#include "sys/child.hpp"
 #include "sys/sandbox_files.hpp"
 #include "sys/spawner.hpp"
 
@@ -41,7 +40,7 @@ public:
     Sandbox(Sandbox&&) noexcept;
     Sandbox& operator=(Sandbox&&) noexcept = delete;
     /// Lets go: the sandbox lives on.
-    ~Sandbox();
+    ~Sandbox() = default;
 
     [[nodiscard]] const std::string& id() const noexcept { return prepared_->spec.id; }
     [[nodiscard]] const SandboxSpec& spec() const noexcept { return prepared_->spec; }
@@ -54,7 +53,7 @@ public:
     [[nodiscard]] Status exec(const ExecSpec& spec);
 
     /// Log files and groups made ahead, so that the next execs need not.
-    [[nodiscard]] Status make_ahead(std::size_t logs);
+    [[nodiscard]] Status make_ahead(std::size_t count);
 
     /// The events of an exec from a sequence number on.
     [[nodiscard]] Result<ExecFollower> follow(const std::string& exec, std::uint64_t from);
@@ -88,24 +87,33 @@ public:
     [[nodiscard]] Status destroy();
 
 private:
-    struct Spare {
-        std::string name;
-        UniqueFd directory;
-        ExecLog log;
-    };
     /// An exec while it starts: its log and its group.
     struct Starting {
         UniqueFd directory;
         std::optional<ExecLog> log;
         std::optional<sys::SandboxGroup> group;
     };
+    /// The same made ahead, under a name of its own.
+    struct Spare {
+        std::string name;
+        Starting parts;
+    };
+    /// What an exec with a narrower policy holds beside its log: the conversation on which the keeper
+    /// tells its exit, and the names it protects.
+    struct Adopted {
+        KeeperClient keeper;
+        ProtectedNames protects;
+    };
 
     Sandbox(std::unique_ptr<Prepared> prepared, UniqueFd directory, KeeperClient keeper)
         : prepared_(std::move(prepared)), directory_(std::move(directory)), keeper_(std::move(keeper))
     {
     }
+    [[nodiscard]] Result<Starting> make_starting(int all, const std::string& name, ExecLog::Streams streams);
     [[nodiscard]] Result<Starting> start(const ExecSpec& spec);
     void abandon(const ExecSpec& spec, Starting& starting);
+    [[nodiscard]] Result<sys::SandboxGroup> group_of(const std::string& exec) const;
+    [[nodiscard]] std::vector<std::string> struck_by(const std::string& exec);
     [[nodiscard]] Status exec_in_keeper(const ExecSpec& spec, const Account& user, Starting& starting);
     [[nodiscard]] Status exec_narrower(const ExecSpec& spec, const Account& user, Starting& starting);
     [[nodiscard]] Result<ExecLog> open_log(const std::string& exec) const;
@@ -113,13 +121,15 @@ private:
     std::unique_ptr<Prepared> prepared_;
     UniqueFd directory_; ///< <state>/sandbox/<id>
     KeeperClient keeper_;
-    std::optional<sys::Child> child_; ///< empty when the spawner is the keeper's parent
     pid_t keeper_pid_ = -1;
     UniqueFd pidfd_;
+    bool parent_ = false; ///< of the keeper: ours to reap
     std::optional<sys::KeptGroup> group_;
-    std::map<std::string, ProtectedNames> protects_; ///< of execs with a narrower policy
+    std::map<std::string, Adopted> adopted_; ///< execs with a narrower policy
     std::deque<Spare> spares_;
     std::uint64_t spare_count_ = 0;
+    std::uint64_t oom_seen_ = 0; ///< kills of the memory limit that were told before
+    std::uint64_t pids_seen_ = 0;
 };
 
 /// The keeper's number of an exec: the random part of its id.

@@ -22,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 10s;
+constexpr const char* kGroupLink = "group"; ///< in the directory of an exec
 
 Result<UniqueFd> open_dir_at(int dir, const std::string& name)
 {
@@ -61,47 +62,56 @@ Error start_error(keeper::Step step, int error, const ExecSpec& spec, const std:
     return out;
 }
 
-Status Sandbox::make_ahead(std::size_t logs)
+Status Sandbox::make_ahead(std::size_t count)
 {
     BERTH_TRY(const auto all, open_dir_at(directory_.get(), "exec"));
-    while (spares_.size() < logs) {
+    while (spares_.size() < count) {
         const std::string name = fmt::format(".spare-{}-{}", ::getpid(), spare_count_++);
-        if (::mkdirat(all.get(), name.c_str(), 0700) != 0) return fail_errno("creating a log in {}", id());
-        BERTH_TRY(auto directory, open_dir_at(all.get(), name));
-        BERTH_TRY(auto log, ExecLog::create(directory.get(), ExecLog::Streams::Separate));
-        spares_.push_back({.name = name, .directory = std::move(directory), .log = std::move(log)});
+        BERTH_TRY(auto parts, make_starting(all.get(), name, ExecLog::Streams::Separate));
+        spares_.push_back({.name = name, .parts = std::move(parts)});
     }
     return {};
 }
 
+/// The directory of an exec's log, the files in it, and its group. A group cannot be renamed, so where
+/// its name differs from the exec's the directory says it.
+Result<Sandbox::Starting> Sandbox::make_starting(int all, const std::string& name, ExecLog::Streams streams)
+{
+    Starting made;
+    if (::mkdirat(all, name.c_str(), 0700) != 0) return fail_errno("creating the log {} of {}", name, id());
+    BERTH_TRY(made.directory, open_dir_at(all, name));
+    BERTH_TRY(auto log, ExecLog::create(made.directory.get(), streams));
+    made.log.emplace(std::move(log));
+    if (!group_) return made;
+    const std::string group = name.starts_with('.') ? name.substr(1) : name;
+    if (group != name && ::symlinkat(group.c_str(), made.directory.get(), kGroupLink) != 0)
+        return fail_errno("naming the group of {}", name);
+    BERTH_TRY(made.group, group_->make_exec(group));
+    const auto& identity = prepared_->identity;
+    if (identity.mode == IdMode::Mapped && !made.group->places().v2.empty())
+        BERTH_CHECK(made.group->delegate(identity.outside(0), identity.outside(0)));
+    return made;
+}
+
 Result<Sandbox::Starting> Sandbox::start(const ExecSpec& spec)
 {
-    Starting starting;
     BERTH_TRY(const auto all, open_dir_at(directory_.get(), "exec"));
-    if (!spec.terminal && !spares_.empty()) {
-        Spare spare = std::move(spares_.front());
-        spares_.pop_front();
-        if (::renameat2(all.get(), spare.name.c_str(), all.get(), spec.id.c_str(), RENAME_NOREPLACE) != 0)
-            return fail_errno("naming the log of {}", spec.id);
-        starting.directory = std::move(spare.directory);
-        starting.log.emplace(std::move(spare.log));
-    } else {
-        if (::mkdirat(all.get(), spec.id.c_str(), 0700) != 0)
-            return fail_errno("creating the log of {}", spec.id);
-        BERTH_TRY(starting.directory, open_dir_at(all.get(), spec.id));
-        BERTH_TRY(auto log,
-                  ExecLog::create(starting.directory.get(),
-                                  spec.terminal ? ExecLog::Streams::Terminal : ExecLog::Streams::Separate));
-        starting.log.emplace(std::move(log));
-    }
-    if (group_) {
-        BERTH_TRY(auto group, group_->make_exec(spec.id));
-        const auto& identity = prepared_->identity;
-        if (identity.mode == IdMode::Mapped && !group.places().v2.empty())
-            BERTH_CHECK(group.delegate(identity.outside(0), identity.outside(0)));
-        starting.group.emplace(std::move(group));
-    }
-    return starting;
+    if (spec.terminal || spares_.empty())
+        return make_starting(all.get(), spec.id,
+                             spec.terminal ? ExecLog::Streams::Terminal : ExecLog::Streams::Separate);
+    Spare spare = std::move(spares_.front());
+    spares_.pop_front();
+    if (::renameat2(all.get(), spare.name.c_str(), all.get(), spec.id.c_str(), RENAME_NOREPLACE) != 0)
+        return fail_errno("naming the log of {}", spec.id);
+    return std::move(spare.parts);
+}
+
+Result<sys::SandboxGroup> Sandbox::group_of(const std::string& exec) const
+{
+    char name[128];
+    const std::string link = fmt::format("exec/{}/{}", exec, kGroupLink);
+    const ssize_t n = ::readlinkat(directory_.get(), link.c_str(), &name[0], sizeof name);
+    return group_->open_exec(n > 0 ? std::string(&name[0], static_cast<std::size_t>(n)) : exec);
 }
 
 void Sandbox::abandon(const ExecSpec& spec, Starting& starting)
@@ -151,7 +161,7 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
         const int directory = starting.group->birth_directory();
         what.group_kind = directory >= 0 ? keeper::GroupKind::V2Directory : keeper::GroupKind::V1Tasks;
         if (directory >= 0) what.groups.push_back(directory);
-        for (const int tasks : starting.group->birth_tasks()) what.groups.push_back(tasks);
+        for (const int tasks : group_->birth_tasks(*starting.group)) what.groups.push_back(tasks);
     }
     BERTH_TRY(const auto launched, keeper_.exec(what, *starting.log));
     if (!launched.started())
@@ -177,13 +187,18 @@ Result<ExecFollower> Sandbox::follow(const std::string& exec, std::uint64_t from
     return ExecFollower::follow(std::move(log), number, from, *std::move(keeper));
 }
 
-/// Looks for the exit in the index alone, so that a long log is not read for one number; woken by
-/// the keeper through an eventfd.
+/// The keeper tells whoever started it; whoever else asks looks for the exit in the index alone, so
+/// that a long log is not read for one number, and is woken by the keeper through an eventfd.
 Result<std::optional<ExitStatus>> Sandbox::wait(const std::string& exec, std::chrono::milliseconds patience)
 {
     const auto deadline = std::chrono::steady_clock::now() + patience;
-    BERTH_TRY(const auto log, open_log(exec));
     BERTH_TRY(const auto number, keeper_id(exec));
+    const auto adopted = adopted_.find(exec);
+    const auto told = (adopted == adopted_.end() ? keeper_ : adopted->second.keeper).wait_exit(number, patience);
+    if (told) return *told == keeper::kStatusUnknown ? ExitStatus::unknown() : ExitStatus::from_wait(*told);
+    if (told.error().code == Code::DeadlineExceeded) return std::optional<ExitStatus>{};
+
+    BERTH_TRY(const auto log, open_log(exec));
     const UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake) return fail_errno("making an eventfd");
     auto keeper = KeeperClient::connect(directory_.get(), "sock", kPatience);
@@ -222,16 +237,28 @@ Result<Sandbox::Ended> Sandbox::wait_or_kill(const std::string& exec, std::chron
         BERTH_TRY(status, wait(exec, kPatience));
     }
     ended.status = status.value_or(ExitStatus::unknown());
-    if (group_) {
-        if (auto group = group_->open_exec(exec)) {
-            const auto& limits = prepared_->spec.policy.limits;
-            if (limits.memory && group_->execs().oom_kills().value_or(0) > 0)
-                ended.struck.push_back(fmt::format("memory limit {}", show(*limits.memory)));
-            if (limits.pids && group_->execs().pids_max_events().value_or(0) > 0)
-                ended.struck.push_back(fmt::format("process limit {}", *limits.pids));
-        }
-    }
+    if (group_) ended.struck = struck_by(exec);
     return ended;
+}
+
+/// In v2 the exec's own group counts the kills that struck it. In v1 only the sandbox's does, as it does
+/// for refused processes on newer kernels; what it has counted since the last look is told.
+std::vector<std::string> Sandbox::struck_by(const std::string& exec)
+{
+    const auto& limits = prepared_->spec.policy.limits;
+    const auto& places = group_->places();
+    const auto own = group_of(exec);
+    const auto grew = [](std::uint64_t now, std::uint64_t& seen) { return now > std::exchange(seen, now); };
+    const bool of_all_memory = grew(group_->execs().oom_kills().value_or(0), oom_seen_);
+    const bool of_all_pids = grew(group_->execs().pids_max_events().value_or(0), pids_seen_);
+    const bool counts_itself = own && places.v1[sys::index(sys::Controller::Memory)].empty();
+
+    std::vector<std::string> out;
+    if (limits.memory && (counts_itself ? own->oom_kills().value_or(0) > 0 : of_all_memory))
+        out.push_back(fmt::format("memory limit {}", show(*limits.memory)));
+    if (limits.pids && (of_all_pids || (counts_itself && own->pids_max_events().value_or(0) > 0)))
+        out.push_back(fmt::format("process limit {}", *limits.pids));
+    return out;
 }
 
 Status Sandbox::signal(const std::string& exec, int signo)
@@ -244,7 +271,7 @@ Status Sandbox::kill(const std::string& exec)
 {
     BERTH_TRY(const auto number, keeper_id(exec));
     if (group_) {
-        if (auto group = group_->open_exec(exec)) return group->kill_all();
+        if (auto group = group_of(exec)) return group->kill_all();
     }
     return keeper_.signal(number, SIGKILL, keeper::Scope::Group);
 }
@@ -270,9 +297,10 @@ Status Sandbox::resize(const std::string& exec, TerminalSize size)
 
 void Sandbox::forget(const std::string& exec)
 {
-    protects_.erase(exec);
+    adopted_.erase(exec);
+    if (const auto number = keeper_id(exec)) keeper_.forget(*number);
     if (!group_) return;
-    if (auto group = group_->open_exec(exec)) (void)group->remove();
+    if (auto group = group_of(exec)) (void)group->remove();
 }
 
 } // namespace berth::local

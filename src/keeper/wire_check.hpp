@@ -39,10 +39,8 @@ constexpr bool good_exec(const ExecRequest& r, std::size_t length, std::uint32_t
         if (r.group_count != 0) return false;
         break;
     case GroupKind::V1Tasks:
-        if (r.group_count == 0) return false;
-        break;
     case GroupKind::V2Directory:
-        // The first is the directory to be born in; v1 limits of a hybrid host may follow.
+        // Of v2 the first is the directory to be born in; v1 limits of a hybrid host may follow.
         if (r.group_count == 0) return false;
         break;
     default: return false;

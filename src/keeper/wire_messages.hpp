@@ -11,13 +11,13 @@ namespace berth::keeper {
 inline constexpr std::uint32_t kVersion = 1;
 
 /// A body that is longer travels as a sealed memfd, the last descriptor of the message.
-inline constexpr std::size_t kMaxInlineBody = 60 * 1024;
-inline constexpr std::size_t kMaxBody = 3 * 1024 * 1024;
+inline constexpr std::size_t kMaxInlineBody = 60u << 10;
+inline constexpr std::size_t kMaxBody = 3u << 20;
 inline constexpr std::size_t kMaxMessage = kMaxInlineBody + 1024;
 inline constexpr std::uint32_t kMaxWords = 256 * 1024;
 inline constexpr std::uint32_t kMaxGroups = 8;
 inline constexpr std::uint32_t kMaxDescriptors = 16;
-inline constexpr std::uint64_t kMinLogLimit = 16 * 1024;
+inline constexpr std::uint64_t kMinLogLimit = 16u << 10;
 inline constexpr std::uint64_t kMaxLogLimit = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t kKeepLimit = ~std::uint64_t{0}; ///< "leave this rlimit alone"
 

@@ -58,7 +58,7 @@ Result<KeptGroup> KeptGroup::create(const GroupPlaces& places, const GroupLimits
                                     ControllerSet v2_controllers)
 {
     BERTH_CHECK(check_places(places));
-    ScopeExit undo([&] { static_cast<void>(remove(places)); });
+    ScopeExit undo([&] { [[maybe_unused]] const auto removed = remove(places); });
     UniqueFd keeper;
     const std::string enable = enable_text(v2_controllers);
     if (!places.v2.empty()) {

@@ -14,9 +14,11 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,7 +60,7 @@ sock_filter allow() { return answer(SECCOMP_RET_ALLOW); }
 sock_filter argument(unsigned i)
 {
     return statement(BPF_LD | BPF_W | BPF_ABS,
-                     static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * i));
+                     static_cast<std::uint32_t>(offsetof(seccomp_data, args) + std::size_t{8} * i));
 }
 
 Code when_bits(unsigned arg, std::uint32_t bits, int err)
@@ -262,9 +264,7 @@ Backwards::Place tree(Backwards& program, std::span<const Interval> all)
     return program.decide(all[middle].least, upper, lower);
 }
 
-} // namespace
-
-std::string seccomp_filter(const FilterOptions& options)
+std::string build(const FilterOptions& options)
 {
     constexpr std::uint32_t x32 = 0x40000000; // reaches the same calls under other numbers
     Backwards program;
@@ -286,6 +286,18 @@ std::string seccomp_filter(const FilterOptions& options)
         answer(SECCOMP_RET_KILL_PROCESS),
         statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
     });
+}
+
+} // namespace
+
+const std::string& seccomp_filter(const FilterOptions& options)
+{
+    static std::array<std::once_flag, 16> once;
+    static std::array<std::string, 16> built;
+    const std::size_t kind = (options.refuse_set_id ? 1 : 0) | (options.allow_clone3 ? 2 : 0) |
+                             (options.allow_namespaces ? 4 : 0) | (options.refuse_unix ? 8 : 0);
+    std::call_once(once[kind], [&] { built[kind] = build(options); });
+    return built[kind];
 }
 
 } // namespace berth::sys

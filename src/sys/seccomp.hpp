@@ -14,7 +14,7 @@ struct FilterOptions {
 
 /// The filter as the bytes of a BPF program: architecture check, then a balanced tree over the
 /// sorted numbers. The kernel runs the program once for every number when it is loaded, so a chain
-/// of compares would cost a millisecond where the tree costs a tenth.
-[[nodiscard]] std::string seccomp_filter(const FilterOptions& options);
+/// of compares would cost a millisecond where the tree costs a tenth. Built once of each kind.
+[[nodiscard]] const std::string& seccomp_filter(const FilterOptions& options);
 
 } // namespace berth::sys

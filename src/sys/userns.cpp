@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -19,8 +20,11 @@ namespace {
 
 constexpr std::size_t kStackSize = 16384;
 
-int hold(void*)
+int hold(void* maker)
 {
+    // Whoever is killed while it makes a namespace leaves nobody behind.
+    raw(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+    if (raw(SYS_getppid) != *static_cast<const pid_t*>(maker)) return 0;
     for (;;) raw(SYS_pause);
 }
 
@@ -74,11 +78,13 @@ Result<UserNamespace> UserNamespace::make(const std::vector<IdMapping>& uids,
     args.exit_signal = 0; // nobody is told: it is waited for in settle(), by __WALL
     args.stack = static_cast<std::uint64_t>(arg(stack));
     args.stack_size = kStackSize;
+    auto* const maker = static_cast<pid_t*>(stack); // at its far end, out of the way
+    *maker = ::getpid();
     sigset_t all;
     sigset_t before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    const long pid = berth_clone3(&args, sizeof args, hold, nullptr);
+    const long pid = berth_clone3(&args, sizeof args, hold, maker);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) return fail_with(static_cast<int>(pid), "making a user namespace");
     made.holder_ = static_cast<pid_t>(pid);

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include <set>
+#include <span>
 
 #include "backend/local/plan.hpp"
 
@@ -49,7 +50,8 @@ Access around(const policy::BoundFiles& files, const BoundRule& rule)
 
 struct Attachment {
     const BoundRule* rule;
-    sys::Slot tree; ///< Read, Write: a clone; Deny: an empty file to cover a file with
+    sys::Slot tree;           ///< Read, Write: a clone; Deny: an empty file to cover a file with
+    sys::Slot directory = {}; ///< Deny: an empty directory to cover a directory with
 };
 
 /// `missing`: sys::kMissing where a rule may name what is not there, 0 where it must be.
@@ -81,26 +83,43 @@ sys::Slot empty_tree(sys::StepList& list, std::string_view mode)
 }
 
 /// An empty directory over a directory, an empty file over a file: one of the two fits.
-void cover(sys::StepList& list, const policy::BoundFiles& files, const Attachment& deny)
+void cover(sys::StepList& list, const Attachment& deny)
 {
     const std::string& path = deny.rule->path;
-    std::vector<std::string> inner; // what is allowed again below it needs a place to be shown at
-    for (const auto& rule : files.rules)
-        if (!rule.path.empty() && rule.access != Access::Deny && beneath(rule.path, path))
-            inner.push_back(rule.path.substr(path.size() + 1));
-
-    const auto tree = empty_tree(list, inner.empty() ? "0" : "0711");
     const auto directory =
         list.open_beneath({}, path, O_PATH | O_DIRECTORY | O_CLOEXEC, kNoLinks, sys::kMissing);
-    list.move_mount(tree, directory, sys::kMissing);
-    for (const auto& place : inner) list.close(list.make_dirs_beneath(tree, place, 0755));
-    list.mount_attr(tree, MOUNT_ATTR_RDONLY);
-    list.close(tree);
+    list.move_mount(deny.directory, directory, sys::kMissing);
     list.close(directory, sys::kMissing);
+    list.close(deny.directory);
     const auto file = list.open_file_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, sys::kMissing);
     list.move_mount(deny.tree, file, sys::kMissing);
     list.close(file, sys::kMissing);
     list.close(deny.tree);
+}
+
+/// A mode-000 file and a mode-000 directory for each that is denied, to lie over it. They are made in
+/// one file system, which no name leads to afterwards.
+void make_covers(sys::StepList& list, const policy::BoundFiles& files, std::span<Attachment* const> denied)
+{
+    if (denied.empty()) return;
+    list.mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=256k,mode=700");
+    list.make_file("/dev/shm/file", "", 0, ~0ull, ~0ull);
+    for (std::size_t i = 0; i < denied.size(); ++i) {
+        Attachment& deny = *denied[i];
+        const std::string& path = deny.rule->path;
+        std::vector<std::string> inner; // what is allowed again below it needs a place to be shown at
+        for (const auto& rule : files.rules)
+            if (!rule.path.empty() && rule.access != Access::Deny && beneath(rule.path, path))
+                inner.push_back(rule.path.substr(path.size() + 1));
+        const std::string directory = fmt::format("/dev/shm/{}", i);
+        list.mkdir(directory, inner.empty() ? 0 : 0711);
+        for (const auto& place : inner)
+            list.close(list.make_dirs_beneath({}, fmt::format("{}/{}", directory.substr(1), place), 0755));
+        deny.tree = list.open_tree("/dev/shm/file");
+        deny.directory = list.open_tree(directory);
+        for (const auto tree : {deny.tree, deny.directory}) list.mount_attr(tree, MOUNT_ATTR_RDONLY | kInert);
+    }
+    list.unmount("/dev/shm");
 }
 
 /// Where a link of the template's own root leads ("bin" -> "usr/bin"); empty when it is none.
@@ -134,7 +153,6 @@ std::vector<Attachment> take_clones(sys::StepList& list, const Plan& plan)
 {
     const policy::BoundFiles& files = plan.files;
     std::vector<Attachment> out;
-    bool denies = false;
     for (const auto& rule : files.rules) {
         if (rule.path.empty() || rule.path == "/" || around(files, rule) == rule.access) continue;
         if (rule.path == "/proc" || rule.path == "/dev") continue; // always there, and the sandbox's own
@@ -143,23 +161,16 @@ std::vector<Attachment> take_clones(sys::StepList& list, const Plan& plan)
             continue;
         }
         list.say(fmt::format("applying the file rule {}", rule.source));
-        denies = denies || rule.access == Access::Deny;
         out.push_back({.rule = &rule,
                        .tree = rule.access == Access::Deny
                                    ? sys::Slot{}
                                    : clone_of(list, rule.path, rule.access, sys::kMissing)});
     }
-    if (!denies) return out;
-    // A mode-000 file that no name leads to any more, to lie over denied files.
-    list.mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=64k,mode=700");
-    list.make_file("/dev/shm/denied", "", 0, ~0ull, ~0ull);
-    for (auto& attachment : out) {
-        if (attachment.rule->access != Access::Deny || !link_in_template(plan, attachment.rule->path).empty())
-            continue;
-        attachment.tree = list.open_tree("/dev/shm/denied");
-        list.mount_attr(attachment.tree, MOUNT_ATTR_RDONLY | kInert);
-    }
-    list.unmount("/dev/shm");
+    std::vector<Attachment*> denied;
+    for (auto& attachment : out)
+        if (attachment.rule->access == Access::Deny && link_in_template(plan, attachment.rule->path).empty())
+            denied.push_back(&attachment);
+    make_covers(list, files, denied);
     return out;
 }
 
@@ -277,7 +288,7 @@ Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
         if (!attachment.tree || (attachment.rule->access == Access::Deny && in_protected(attachment)))
             continue;
         if (attachment.rule->access == Access::Deny)
-            cover(list, files, attachment);
+            cover(list, attachment);
         else
             attach(list, attachment.rule->path, attachment.tree, sys::kMissing);
     }
@@ -285,7 +296,7 @@ Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
     for (const auto& [path, tree] : protects) attach(list, path, tree, 0);
     for (const auto& attachment : attachments)
         if (attachment.tree && attachment.rule->access == Access::Deny && in_protected(attachment))
-            cover(list, files, attachment);
+            cover(list, attachment);
     return {};
 }
 

@@ -121,7 +121,7 @@ Result<KeeperClient> KeeperClient::connect(int directory, const std::string& nam
 
 Status KeeperClient::send(std::string& message, std::span<const int> fds, std::string_view what)
 {
-    keeper::Header header = keeper::load<keeper::Header>(message.data());
+    auto header = keeper::load<keeper::Header>(message.data());
     header.length = static_cast<std::uint32_t>(message.size());
     header.request = ++last_request_;
     std::memcpy(message.data(), &header, sizeof header);
@@ -401,15 +401,17 @@ Result<int> KeeperClient::wait_exit(std::uint64_t exec, std::chrono::millisecond
     const auto ours = exits_.find(exec);
     if (ours == exits_.end())
         return fail(Code::NotFound, "exec {} was not started here to be waited for", exec);
-    for (int noise = 0; !ours->second;) {
+    for (int noise = 0; noise <= kMaxNoise;) {
+        if (ours->second) {
+            const int status = *ours->second;
+            exits_.erase(ours);
+            return status;
+        }
         const auto told = told_;
         BERTH_CHECK(receive(end, "wait for a command"));
-        if (told == told_ && ++noise > kMaxNoise)
-            return fail(Code::Internal, "the keeper sends messages nobody asked for");
+        if (told == told_) ++noise;
     }
-    const int status = *ours->second;
-    exits_.erase(ours);
-    return status;
+    return fail(Code::Internal, "the keeper sends messages nobody asked for");
 }
 
 } // namespace berth::local

@@ -96,7 +96,7 @@ std::vector<std::string> candidates(const std::string& command, const std::vecto
     for (const auto& variable : env)
         if (variable.starts_with("PATH="))
             for (const auto& dir : split(variable.substr(5), ':'))
-                if (!dir.empty()) out.push_back(dir + "/" + command);
+                if (!dir.empty()) out.push_back(fmt::format("{}/{}", dir, command));
     return out;
 }
 

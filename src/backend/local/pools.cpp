@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "backend/local/environment.hpp"
+
 namespace berth::local {
 
 Status Pools::refill()
@@ -38,6 +40,16 @@ Result<RootLayers> Pools::layers(const Template& root, const Progress& progress)
         if (known == root) return found;
     BERTH_TRY(auto found, resolve_template(*state_, root, progress));
     templates_.emplace_back(root, found);
+    return found;
+}
+
+Result<Account> Pools::account(const std::string& user, const RootLayers& layers, const Identity& identity)
+{
+    if (layers.kind != Template::Kind::Host) return account_for(user, layers, identity);
+    const auto known = accounts_.find(user);
+    if (known != accounts_.end()) return known->second;
+    BERTH_TRY(auto found, account_for(user, layers, identity));
+    accounts_.emplace(user, found);
     return found;
 }
 

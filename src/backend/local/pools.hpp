@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <string_view>
 
 #include "backend/local/group_pool.hpp"
@@ -37,6 +38,9 @@ public:
 
     using Progress = std::function<void(std::string_view)>;
     [[nodiscard]] Result<RootLayers> layers(const Template& root, const Progress& progress);
+    /// account_for, remembered where the accounts are our own and do not change.
+    [[nodiscard]] Result<Account> account(const std::string& user, const RootLayers& layers,
+                                          const Identity& identity);
 
 private:
     const StateDir* state_;
@@ -45,6 +49,7 @@ private:
     sys::NetNamespacePool networks_;
     GroupPool groups_;
     std::deque<std::pair<Template, RootLayers>> templates_;
+    std::map<std::string, Account> accounts_; ///< of template host
 };
 
 } // namespace berth::local

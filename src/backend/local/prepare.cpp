@@ -55,7 +55,8 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
         return fail(Code::Unsupported,
                     "template live needs ids that can be mapped: a user inside would be the host's "
                     "user of that number; run berth as an ordinary user instead");
-    BERTH_TRY(made->user, account_for(spec.user, plan.layers, made->identity));
+    BERTH_TRY(made->user, pools != nullptr ? pools->account(spec.user, plan.layers, made->identity)
+                                           : account_for(spec.user, plan.layers, made->identity));
 
     plan.home = made->user.home;
     plan.home_owner = made->user.uid;

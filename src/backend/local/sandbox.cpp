@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <utility>
 
 #include "backend/local/environment.hpp"
 #include "backend/local/group_pool.hpp"
@@ -169,8 +170,7 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
     sandbox.keeper_pid_ = launched.pid;
     sandbox.pidfd_ = std::move(launched.pidfd);
     sandbox.parent_ = parent;
-    sandbox.group_ = std::move(group);
-    group.reset();
+    sandbox.group_ = std::exchange(group, std::nullopt);
     undo_keeper.dismiss();
     undo.dismiss();
     undo_group.dismiss();

@@ -128,6 +128,7 @@ private:
     std::map<std::string, Adopted> adopted_; ///< execs with a narrower policy
     std::deque<Spare> spares_;
     std::uint64_t spare_count_ = 0;
+    std::map<std::string, std::vector<std::string>> struck_; ///< by exec, until it is forgotten
     std::uint64_t oom_seen_ = 0; ///< kills of the memory limit that were told before
     std::uint64_t pids_seen_ = 0;
 };

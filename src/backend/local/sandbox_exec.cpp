@@ -187,80 +187,6 @@ Result<ExecFollower> Sandbox::follow(const std::string& exec, std::uint64_t from
     return ExecFollower::follow(std::move(log), number, from, *std::move(keeper));
 }
 
-/// The keeper tells whoever started it; whoever else asks looks for the exit in the index alone, so
-/// that a long log is not read for one number, and is woken by the keeper through an eventfd.
-Result<std::optional<ExitStatus>> Sandbox::wait(const std::string& exec, std::chrono::milliseconds patience)
-{
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    BERTH_TRY(const auto number, keeper_id(exec));
-    const auto adopted = adopted_.find(exec);
-    const auto told = (adopted == adopted_.end() ? keeper_ : adopted->second.keeper).wait_exit(number, patience);
-    if (told) return *told == keeper::kStatusUnknown ? ExitStatus::unknown() : ExitStatus::from_wait(*told);
-    if (told.error().code == Code::DeadlineExceeded) return std::optional<ExitStatus>{};
-
-    BERTH_TRY(const auto log, open_log(exec));
-    const UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!wake) return fail_errno("making an eventfd");
-    auto keeper = KeeperClient::connect(directory_.get(), "sock", kPatience);
-    if (keeper) {
-        if (auto following = keeper->follow(number, wake.get()); !following)
-            return std::unexpected(following.error());
-    }
-    for (std::uint64_t at = 0;;) {
-        BERTH_TRY(const auto records, log.records(at, 1024));
-        for (const auto& record : records) {
-            if (record.kind != keeper::Kind::Exit) continue;
-            if (record.status == keeper::kStatusUnknown) return ExitStatus::unknown();
-            return ExitStatus::from_wait(record.status);
-        }
-        at += records.size();
-        if (!records.empty()) continue;
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-            deadline - std::chrono::steady_clock::now());
-        if (left.count() <= 0) return std::optional<ExitStatus>{};
-        pollfd ready[2] = {{.fd = wake.get(), .events = POLLIN, .revents = 0},
-                           {.fd = keeper ? keeper->socket() : -1, .events = 0, .revents = 0}};
-        ::poll(&ready[0], 2, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
-        if (ready[1].revents != 0) return fail(Code::Unavailable, "the keeper of {} is gone", id());
-        std::uint64_t count = 0;
-        [[maybe_unused]] const auto n = ::read(wake.get(), &count, sizeof count);
-    }
-}
-
-Result<Sandbox::Ended> Sandbox::wait_or_kill(const std::string& exec, std::chrono::milliseconds timeout)
-{
-    Ended ended;
-    BERTH_TRY(auto status, wait(exec, timeout));
-    if (!status) {
-        ended.timed_out = true;
-        BERTH_CHECK(kill(exec));
-        BERTH_TRY(status, wait(exec, kPatience));
-    }
-    ended.status = status.value_or(ExitStatus::unknown());
-    if (group_) ended.struck = struck_by(exec);
-    return ended;
-}
-
-/// In v2 the exec's own group counts the kills that struck it. In v1 only the sandbox's does, as it does
-/// for refused processes on newer kernels; what it has counted since the last look is told.
-std::vector<std::string> Sandbox::struck_by(const std::string& exec)
-{
-    const auto& limits = prepared_->spec.policy.limits;
-    const auto& places = group_->places();
-    const auto own = group_of(exec);
-    const auto grew = [](std::uint64_t now, std::uint64_t& seen) { return now > std::exchange(seen, now); };
-    const bool of_all_memory = grew(group_->execs().oom_kills().value_or(0), oom_seen_);
-    const bool of_all_pids = grew(group_->execs().pids_max_events().value_or(0), pids_seen_);
-    const bool counts_itself = own && places.v1[sys::index(sys::Controller::Memory)].empty();
-
-    std::vector<std::string> out;
-    if (limits.memory && (counts_itself ? own->oom_kills().value_or(0) > 0 : of_all_memory))
-        out.push_back(fmt::format("memory limit {}", show(*limits.memory)));
-    if (limits.pids && (of_all_pids || (counts_itself && own->pids_max_events().value_or(0) > 0)))
-        out.push_back(fmt::format("process limit {}", *limits.pids));
-    return out;
-}
-
 Status Sandbox::signal(const std::string& exec, int signo)
 {
     BERTH_TRY(const auto number, keeper_id(exec));
@@ -298,6 +224,7 @@ Status Sandbox::resize(const std::string& exec, TerminalSize size)
 void Sandbox::forget(const std::string& exec)
 {
     adopted_.erase(exec);
+    struck_.erase(exec);
     if (const auto number = keeper_id(exec)) keeper_.forget(*number);
     if (!group_) return;
     if (auto group = group_of(exec)) (void)group->remove();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "base/io.hpp"
 #include "base/strings.hpp"
@@ -77,11 +78,38 @@ std::uint64_t raise_descriptors(std::uint64_t wanted)
     return limit.rlim_cur;
 }
 
+/// Share of all processors' time that was idle in the last moment.
+double idle_share()
+{
+    const auto times = [] {
+        std::pair<double, double> idle_and_all;
+        const auto words = split(read_file("/proc/stat").value_or("").substr(0, 400), ' ');
+        for (std::size_t i = 2; i < words.size() && i < 10; ++i) { // "cpu", "", user, nice, system, idle, …
+            const double ticks = std::strtod(words[i].c_str(), nullptr);
+            idle_and_all.second += ticks;
+            if (i == 5) idle_and_all.first = ticks;
+        }
+        return idle_and_all;
+    };
+    const auto before = times();
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    const auto after = times();
+    const double all = after.second - before.second;
+    return all > 0 ? (after.first - before.first) / all : 1;
+}
+
+/// The kernel goes on tearing down thousands of namespaces for seconds after their last process.
+void wait_for_quiet(Context& context)
+{
+    for (int i = 0; i < 80 && !context.interrupted() && idle_share() < 0.9; ++i)
+        context.progress("density: waiting until the kernel has tidied up");
+}
+
 /// Sandboxes that live at the same time, and what it took to make each.
 class Population {
 public:
-    Population(Context& context, policy::Network network)
-        : context_(&context), network_(network),
+    Population(Context& context, policy::Network network, sys::Spawner spawner)
+        : context_(&context), network_(network), spawner_(std::move(spawner)),
           pools_(context.state(), {.identities = 1, .networks = network == policy::Network::Off ? 1u : 0u})
     {
     }
@@ -96,7 +124,9 @@ public:
             spec.policy.network = network_;
             BERTH_CHECK(pools_.refill());
             const Stopwatch watch;
-            auto made = make_kept(*context_, spec, {.storage = Sandbox::Storage::Memory, .pools = &pools_});
+            auto made =
+                make_kept(*context_, spec,
+                          {.storage = Sandbox::Storage::Memory, .pools = &pools_, .spawner = &spawner_});
             if (!made)
                 return std::unexpected(std::move(made).error().while_doing(
                     fmt::format("making sandbox {} of {}", living_.size(), target)));
@@ -135,6 +165,7 @@ public:
 private:
     Context* context_;
     policy::Network network_;
+    sys::Spawner spawner_; ///< as a daemon would: it has few descriptors, and a child gets a copy of all
     Pools pools_;
     std::vector<Kept> living_;
     std::vector<double> taken_;
@@ -159,8 +190,9 @@ Status many(Context& context, Table& table, std::size_t count)
         const auto found = std::ranges::find(table.series, name, &Series::name);
         found->repeats.push_back(std::move(samples));
     };
+    BERTH_TRY(auto spawner, sys::Spawner::start());
     const std::size_t before = open_descriptors();
-    Population population(context, policy::Network::Host);
+    Population population(context, policy::Network::Host, std::move(spawner));
     BERTH_CHECK(population.grow(kWindow / 2)); // the first ones make what all of them share
     BERTH_TRY(const double memory, idle_memory(population, (count - kWindow / 2) / kWindow, kWindow));
     if (context.interrupted()) return {};
@@ -174,7 +206,8 @@ Status many(Context& context, Table& table, std::size_t count)
 
 Status with_network(Context& context, Table& table, std::size_t count)
 {
-    Population population(context, policy::Network::Off);
+    BERTH_TRY(auto spawner, sys::Spawner::start());
+    Population population(context, policy::Network::Off, std::move(spawner));
     BERTH_CHECK(population.grow(kWindow / 2));
     BERTH_TRY(const double memory,
               idle_memory(population, std::max<std::size_t>(count / kWindow, 1), kWindow));
@@ -209,6 +242,7 @@ Result<std::vector<Table>> bench_density(Context& context)
         {.subject = kMemoryNet, .relation = amount, .bar = Bar{.limit = 520 * 1024, .stretch = 350 * 1024}},
         {.subject = kDescriptors, .relation = amount, .bar = Bar{.limit = 3, .stretch = 2}}};
     for (unsigned i = 0; i < context.options().repeats && !context.interrupted(); ++i) {
+        wait_for_quiet(context);
         auto done = many(context, table, count);
         if (done) done = with_network(context, table, count / 6);
         if (!done) {

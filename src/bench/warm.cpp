@@ -14,6 +14,7 @@ using local::Sandbox;
 
 constexpr const char* kCreate = "create until the keeper answers";
 constexpr const char* kCreateDisk = "the same, on disk";
+constexpr const char* kCreateSpawner = "the same, by the spawner";
 constexpr const char* kDestroy = "destroy";
 constexpr const char* kExec = "exec";
 constexpr const char* kFresh = "exec, log files not made ahead";
@@ -60,14 +61,17 @@ Case exec_case(Context& context, const char* name, Sandbox& sandbox, Logs logs, 
     return {.name = name, .run = std::move(run)};
 }
 
-Case create_case(Context& context, const char* name, Sandbox::Storage storage)
+Case create_case(Context& context, const char* name, Sandbox::Storage storage,
+                 std::shared_ptr<sys::Spawner> spawner = {})
 {
     const auto pools = std::make_shared<Pools>(context.state(), Pools::Sizes{.identities = 1, .networks = 0});
-    auto run = [&context, pools, storage]() -> Result<double> {
+    auto run = [&context, pools, storage, spawner]() -> Result<double> {
         BERTH_CHECK(pools->refill());
         const auto spec = context.spec();
         const Stopwatch watch;
-        BERTH_TRY(const auto kept, make_kept(context, spec, {.storage = storage, .pools = pools.get()}));
+        BERTH_TRY(
+            const auto kept,
+            make_kept(context, spec, {.storage = storage, .pools = pools.get(), .spawner = spawner.get()}));
         return watch.nanoseconds();
     };
     return {.name = name, .run = std::move(run)};
@@ -95,10 +99,14 @@ Result<Table> create(Context& context)
     cases.push_back(std::move(ra));
     cases.push_back(create_case(context, kCreate, Sandbox::Storage::Memory));
     cases.push_back(create_case(context, kCreateDisk, Sandbox::Storage::Disk));
+    BERTH_TRY(auto spawner, sys::Spawner::start());
+    cases.push_back(create_case(context, kCreateSpawner, Sandbox::Storage::Memory,
+                                std::make_shared<sys::Spawner>(std::move(spawner))));
     cases.push_back(destroy_case(context));
     const std::string against(kRA);
     table.claims = {{.subject = kCreate, .reference = against, .bar = Bar{.limit = 1.45, .stretch = 1.1}},
                     {.subject = kCreateDisk, .reference = against},
+                    {.subject = kCreateSpawner, .reference = against},
                     {.subject = kDestroy, .reference = against}};
     measure(context, table, std::move(cases), {.rounds = context.options().rounds});
     return table;

@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/io.hpp"
 #include "sys/socket.hpp"
@@ -80,15 +82,14 @@ Status reply(int socket, Result<Launched> launched)
     return send_message(socket, bytes_of(answer));
 }
 
-/// Launches until the maker is gone. Children that ended are reaped in passing: nobody asks for them.
+/// Launches until the maker is gone. Nobody asks how children ended, so the kernel reaps them.
 [[noreturn]] void serve(int socket)
 {
     ::prctl(PR_SET_NAME, "berth-spawner");
+    std::signal(SIGCHLD, SIG_IGN);
     for (;;) {
         // Everything that launches needs is in the message; anything else open here is a leak.
         auto message = receive_message(socket, Bytes{sizeof(Request)}, kMaxPassedFds);
-        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-        }
         if (!message || message->bytes.empty()) ::_exit(0);
         if (!reply(socket, serve_one(*std::move(message)))) ::_exit(0);
     }
@@ -108,6 +109,19 @@ Result<Spawner> Spawner::start()
         serve(3);
     }
     return Spawner(pid, std::move(pair.first));
+}
+
+Spawner::Spawner(Spawner&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_))
+{
+}
+
+Spawner::~Spawner()
+{
+    if (pid_ < 0) return;
+    socket_.reset();
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
 }
 
 Result<Launched> Spawner::launch(const StepList& list, const LaunchOptions& options)

@@ -11,13 +11,15 @@ namespace berth::sys {
 /// Reasons: a spawn copies the descriptor table (160 µs for each thousand), and a process with
 /// threads holds locks nobody can see. The companion has few descriptors and one thread. It gets
 /// a list of steps and its descriptors over a socket, and answers with a pidfd. It ends when its
-/// maker does; what it launched for good lives on.
+/// maker does; what it launched for good lives on. Its children are reaped as they end.
 class Spawner {
 public:
     /// Forks it. Call before the process has threads.
     [[nodiscard]] static Result<Spawner> start();
-    Spawner(Spawner&&) noexcept = default;
-    Spawner& operator=(Spawner&&) noexcept = default;
+    Spawner(Spawner&& other) noexcept;
+    Spawner& operator=(Spawner&&) = delete;
+    /// Ends it and waits for its end; what it launched lives on.
+    ~Spawner();
 
     /// sys::launch, over there. The process is the companion's child: it cannot be waited for
     /// here, but its pidfd can be polled.

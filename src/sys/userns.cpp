@@ -68,13 +68,13 @@ Result<UserNamespace> UserNamespace::make(const std::vector<IdMapping>& uids,
                                           const std::vector<IdMapping>& gids)
 {
     UserNamespace made;
-    // The holder only pauses; it shares our memory so that no page table is copied for it.
+    // The holder only pauses; it shares our memory and descriptors so that none are copied for it.
     void* stack = ::mmap(nullptr, kStackSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED) return fail_errno("mapping a stack");
     made.stack_ = stack;
 
     CloneArgs args{};
-    args.flags = CLONE_VM | CLONE_NEWUSER;
+    args.flags = CLONE_VM | CLONE_FILES | CLONE_NEWUSER;
     args.exit_signal = 0; // nobody is told: it is waited for in settle(), by __WALL
     args.stack = static_cast<std::uint64_t>(arg(stack));
     args.stack_size = kStackSize;

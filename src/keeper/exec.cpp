@@ -46,6 +46,7 @@ void release(Exec& x)
         close_fd(x.log[s]);
     }
     close_fd(x.index);
+    for (; x.held_count > 0; --x.held_count) close_fd(x.held[x.held_count - 1]);
     x.state = State::Unknown;
 }
 

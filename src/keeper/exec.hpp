@@ -21,6 +21,8 @@ struct Exec {
     int source[2]; ///< read ends; -1 at end of file
     int log[2];
     int index;
+    std::uint32_t held_count;
+    int held[kMaxHeld]; ///< only kept open
 
     u64 limit;
     u64 records;

@@ -300,6 +300,8 @@ void adopt_exec(Message& m)
         x->input = m.take(first + 2);
         if (bad == 0) bad = call(SYS_fcntl, x->input, F_SETFL, O_NONBLOCK);
     }
+    for (; x->held_count < r.held; ++x->held_count)
+        x->held[x->held_count] = m.take(descriptors_of(r) - r.held + x->held_count);
     if (bad < 0) {
         tell_started(*x, Step::Log, bad);
         release(*x);

@@ -22,8 +22,8 @@ constexpr std::uint32_t descriptors_of(const ExecRequest& r)
 
 constexpr std::uint32_t descriptors_of(const AdoptRequest& r)
 {
-    if (r.flags & kTerminal) return 3;
-    return r.flags & kStdin ? 6u : 5u;
+    if (r.flags & kTerminal) return 3u + r.held;
+    return (r.flags & kStdin ? 6u : 5u) + r.held;
 }
 
 constexpr bool good_limit(std::uint64_t limit) { return limit >= kMinLogLimit && limit <= kMaxLogLimit; }
@@ -69,6 +69,7 @@ inline int check_request(const char* bytes, std::size_t length, std::uint32_t de
         if (length != sizeof(AdoptRequest)) return kBadMessage;
         const auto r = load<AdoptRequest>(bytes);
         if (r.exec == 0 || r.pid <= 1 || !good_limit(r.log_limit)) return kInvalid;
+        if (r.held > kMaxHeld || r.reserved != 0) return kInvalid;
         if (r.flags & ~(kStdin | kTerminal | kNotify | kPace)) return kInvalid;
         return descriptors == descriptors_of(r) ? 0 : kBadMessage;
     }

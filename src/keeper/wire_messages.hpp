@@ -16,7 +16,8 @@ inline constexpr std::size_t kMaxBody = 3u << 20;
 inline constexpr std::size_t kMaxMessage = kMaxInlineBody + 1024;
 inline constexpr std::uint32_t kMaxWords = 256 * 1024;
 inline constexpr std::uint32_t kMaxGroups = 8;
-inline constexpr std::uint32_t kMaxDescriptors = 16;
+inline constexpr std::uint32_t kMaxHeld = 16;
+inline constexpr std::uint32_t kMaxDescriptors = 24;
 inline constexpr std::uint64_t kMinLogLimit = 16u << 10;
 inline constexpr std::uint64_t kMaxLogLimit = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t kKeepLimit = ~std::uint64_t{0}; ///< "leave this rlimit alone"
@@ -98,12 +99,15 @@ struct ExecRequest {
 
 /// Sent by the command itself before its execve (its pid as seen inside). Descriptors: index,
 /// out, err, read ends of out and err, with kStdin the write end of input; pty: index, out, master.
+/// Then `held` more, which the keeper only keeps open until the exec is closed.
 struct AdoptRequest {
     Header header;
     std::uint64_t exec;
     std::uint64_t log_limit;
     std::int32_t pid;
     std::uint32_t flags;
+    std::uint32_t held;
+    std::uint32_t reserved;
 };
 
 /// EXEC's other verbs: LIST, PING, STOP are a bare header; FOLLOW has one eventfd (non-blocking).
@@ -196,7 +200,7 @@ constexpr int exit_code_of_failure(Step step, std::int32_t error)
     return error == 2 /* ENOENT */ || error == 20 /* ENOTDIR */ ? 127 : 126;
 }
 
-static_assert(sizeof(Header) == 16 && sizeof(ExecRequest) == 104 && sizeof(AdoptRequest) == 40);
+static_assert(sizeof(Header) == 16 && sizeof(ExecRequest) == 104 && sizeof(AdoptRequest) == 48);
 static_assert(sizeof(Reply) == 48 && sizeof(Item) == 64 && sizeof(Report) == 16);
 
 } // namespace berth::keeper

@@ -39,6 +39,7 @@ constexpr long kMsRec = 16384;
 constexpr long kMsPrivate = 1 << 18;
 constexpr long kMntDetach = 2;
 constexpr unsigned kStRdonly = 1;
+constexpr std::uint64_t kMaxSent = 24; // descriptors in one message, as many as a keeper takes
 
 struct Runner {
     StepImage& image;
@@ -261,14 +262,14 @@ long Runner::check_writable(const Step& s) noexcept
 long Runner::send(const Step& s) noexcept
 {
     char message[256];
-    if (s.size > sizeof message || s.b > 8) return -EMSGSIZE;
+    if (s.size > sizeof message || s.b > kMaxSent) return -EMSGSIZE;
     for (std::uint64_t i = 0; i < s.size; ++i) message[i] = text(s, 0)[i];
     if (s.a != ~0ull) {
         const auto pid = static_cast<std::int32_t>(raw(SYS_getpid));
         for (unsigned i = 0; i < sizeof pid; ++i)
             message[s.a + i] = static_cast<char>(static_cast<std::uint32_t>(pid) >> (8 * i));
     }
-    alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))]{};
+    alignas(cmsghdr) char control[CMSG_SPACE(kMaxSent * sizeof(int))]{};
     iovec io{.iov_base = &message[0], .iov_len = s.size};
     msghdr head{};
     head.msg_iov = &io;

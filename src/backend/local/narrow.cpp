@@ -100,7 +100,7 @@ std::vector<std::string> candidates(const std::string& command, const std::vecto
     return out;
 }
 
-std::string adopt_message(std::uint64_t exec, std::uint64_t number, const ExecSpec& spec)
+std::string adopt_message(std::uint64_t exec, std::uint64_t number, const ExecSpec& spec, std::size_t held)
 {
     keeper::AdoptRequest request{};
     request.header.type = static_cast<std::uint32_t>(keeper::Type::Adopt);
@@ -109,6 +109,7 @@ std::string adopt_message(std::uint64_t exec, std::uint64_t number, const ExecSp
     request.exec = exec;
     request.log_limit = spec.log_limit.count;
     request.flags = keeper::kPace | keeper::kNotify;
+    request.held = static_cast<std::uint32_t>(held);
     if (spec.terminal)
         request.flags |= keeper::kTerminal;
     else if (spec.input == ExecSpec::Stdin::Open)
@@ -139,6 +140,10 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     BERTH_TRY(inner.files, policy::bind_files(inner_spec.policy, roots_of(inner_spec, user)));
     BERTH_TRY(auto protects, ProtectedNames::hold(inner));
     inner.protected_paths = protects.paths();
+    const auto locks = protects.locks();
+    if (locks.size() > keeper::kMaxHeld)
+        return fail(Code::Exhausted, "a command may protect at most {} names that do not exist yet, not {}",
+                    keeper::kMaxHeld, locks.size());
     const bool own_network =
         prepared_->plan.net == NetMode::Host && inner_spec.policy.network == policy::Network::Off;
 
@@ -192,7 +197,9 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     std::vector<sys::Slot> passed{list.borrow(starting.log->index()), list.borrow(starting.log->out())};
     if (!spec.terminal) passed.push_back(list.borrow(starting.log->err()));
     for (const auto& end : streams.keeper) passed.push_back(list.borrow(end.get()));
-    list.send(list.borrow(keeper.socket()), adopt_message(number, keeper.next_request(), spec),
+    // The keeper holds the placeholders of protected names as long as the command lives: we may not.
+    for (const int lock : locks) passed.push_back(list.borrow(lock));
+    list.send(list.borrow(keeper.socket()), adopt_message(number, keeper.next_request(), spec, locks.size()),
               offsetof(keeper::AdoptRequest, pid), passed);
     list.new_session();
     const auto in = list.borrow(streams.in.get());

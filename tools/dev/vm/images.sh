@@ -79,9 +79,11 @@ vm_tests_image() {
     local stage=$SCRATCH/stage size
     mkdir -p "$stage/tree/build/release" "$stage/lib"
     git ls-files -z -- tests docs tools README.md CMakeLists.txt src | tar -c --null -T - | tar -x -C "$stage/tree"
-    (cd build/release && find . -type f -perm -u+x ! -path '*/CMakeFiles/*' ! -name '*.so*' -print0 | tar -c --null -T -) |
+    # warm-*: state directories of earlier runs of the tests.
+    (cd build/release && find . -name 'warm-*' -prune -o -type f -perm -u+x ! -path '*/CMakeFiles/*' ! -name '*.so*' -print0 |
+        tar -c --null -T -) |
         tar -x -C "$stage/tree/build/release"
-    (cd build/release && find tests tools -name CMakeFiles -prune -o -type d -print0) |
+    (cd build/release && find tests tools \( -name CMakeFiles -o -name 'warm-*' \) -prune -o -type d -print0) |
         (cd "$stage/tree/build/release" && xargs -0 mkdir -p)
     ln -s release/berth "$stage/tree/build/berth"
     ln -s release/berth-hooks "$stage/tree/build/berth-hooks"

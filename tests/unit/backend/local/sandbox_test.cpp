@@ -238,6 +238,42 @@ TEST_F(SandboxTest, NarrowsOneCommandOnly)
     EXPECT_TRUE(sandbox->destroy());
 }
 
+TEST_F(SandboxTest, ACommandKeepsItsProtectedNamesWhenItsStarterIsKilled)
+{
+    const std::string workspace = dir_ + "/workspace";
+    const std::string name = workspace + "/.git";
+    ASSERT_EQ(::mkdir(workspace.c_str(), 0755), 0);
+    auto wanted = spec();
+    wanted.mounts = {
+        {.source = workspace, .target = "/work", .mode = Mount::Mode::ReadWrite, .workspace = true}};
+    const pid_t maker = ::fork();
+    ASSERT_GE(maker, 0);
+    if (maker == 0) {
+        auto sandbox = Sandbox::create(*state_, wanted, {});
+        ExecSpec narrow = shell("sleep 100");
+        narrow.policy = *policy::preset("workspace-write");
+        narrow.policy->limits = {};
+        const auto started = sandbox ? sandbox->exec(narrow) : Status(std::unexpected(sandbox.error()));
+        if (started) ::kill(::getpid(), SIGKILL);
+        ::dprintf(2, "in the child: %s\n", started.error().line().c_str());
+        ::_exit(1);
+    }
+    int status = 0;
+    ::waitpid(maker, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+
+    EXPECT_TRUE(ProtectedNames::sweep(*state_));
+    EXPECT_EQ(::access(name.c_str(), F_OK), 0) << "the keeper holds it for the command";
+    const std::string where = dir_ + "/state/sandbox/" + wanted.id;
+    const UniqueFd directory(::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    auto keeper = KeeperClient::connect(directory.get(), "sock", 10s);
+    ASSERT_TRUE(keeper) << keeper.error().line();
+    EXPECT_TRUE(keeper->stop());
+    EXPECT_TRUE(ProtectedNames::sweep(*state_));
+    EXPECT_NE(::access(name.c_str(), F_OK), 0) << "nobody holds it any more";
+    remove_all(where);
+}
+
 TEST_F(SandboxTest, TakesTheNetworkFromOneCommand)
 {
     auto open = spec();

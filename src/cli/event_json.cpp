@@ -27,4 +27,12 @@ std::string event_line(const ExecEvent& event)
     return json::dump(line) + "\n";
 }
 
+std::string limit_line(std::string_view message)
+{
+    json::Object line;
+    line["event"] = "limit";
+    line["message"] = message;
+    return json::dump(line) + "\n";
+}
+
 } // namespace berth::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/exec_event.hpp"
 
@@ -8,5 +9,7 @@ namespace berth::cli {
 
 /// One event of an exec as a line of JSON; bytes are base64, as they are.
 [[nodiscard]] std::string event_line(const ExecEvent& event);
+/// A limit that struck, as the last line after the events.
+[[nodiscard]] std::string limit_line(std::string_view message);
 
 } // namespace berth::cli

@@ -161,9 +161,13 @@ int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec
     for (const auto& note : outcome.notes) say(note);
     if (outcome.dropped > 0)
         say(fmt::format("{} bytes of output beyond --log-limit were dropped", outcome.dropped));
-    for (const auto& what : outcome.struck) say(fmt::format("killed: {}", what));
-    const bool by_timeout = outcome.timed_out && outcome.struck.empty();
-    if (by_timeout) {
+    for (const auto& what : outcome.struck) {
+        if (o.common.json)
+            std::cout << limit_line(what) << std::flush;
+        else
+            say(what);
+    }
+    if (outcome.timed_out && !outcome.by_wall_time) {
         const Error error{
             .code = Code::DeadlineExceeded,
             .message = fmt::format("timed out after {}: the command and everything it started were killed",

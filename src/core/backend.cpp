@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.hpp"
+#include "core/struck.hpp"
 
 namespace berth {
 
@@ -89,14 +90,17 @@ Task<Result<RunOutcome>> Backend::run(SandboxSpec sandbox, ExecSpec exec, RunStr
     const auto& wall = sandbox.policy.limits.wall_time;
     const bool wall_first = wall && (!exec.timeout || *wall < *exec.timeout);
     if (wall_first) exec.timeout = wall;
-    const std::string limit = wall_first ? fmt::format("wall time limit {}", show(*wall)) : std::string{};
+    const std::string limit = wall_first ? struck::by_wall_time(*wall) : std::string{};
     BERTH_CO_TRY(const auto handle, co_await create(std::move(sandbox)));
     Result<RunOutcome> outcome = fail(Code::Internal, "exec {} was not followed", exec.id);
     if (auto started = co_await this->exec(handle, exec); started)
         outcome = co_await follow(handle, std::move(exec), std::move(streams));
     else
         outcome = std::unexpected(std::move(started).error());
-    if (outcome && outcome->timed_out && wall_first) outcome->struck.push_back(limit);
+    if (outcome && outcome->timed_out && wall_first) {
+        outcome->by_wall_time = true;
+        outcome->struck.push_back(limit);
+    }
     // The first failure is the one to tell; what could not be removed is found by scan().
     auto gone = co_await destroy(handle);
     if (outcome && !gone) co_return std::unexpected(std::move(gone).error());

@@ -12,7 +12,8 @@ namespace berth {
 struct RunOutcome {
     ExitStatus status;
     bool timed_out = false;
-    std::vector<std::string> struck; ///< limits that struck: "memory limit 64 MiB"
+    bool by_wall_time = false;       ///< by the policy's limit, not by the exec's own timeout
+    std::vector<std::string> struck; ///< limits that struck: "killed: memory limit 64 MiB"
     std::uint64_t dropped = 0;       ///< bytes of output beyond the log limit
     std::vector<std::string> notes;  ///< fallbacks: what is weaker here than elsewhere
 };

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "keeper/modes.hpp"
@@ -60,6 +61,15 @@ bool reap_until(int command, int& status)
             return true;
         }
     }
+}
+
+/// Nothing is left of the blocks or the inodes of the file system that everything is written to. The
+/// kernel does not count refusals, so a disk that was full for a moment only is not noticed.
+bool disk_full()
+{
+    struct statfs fs{};
+    if (call(SYS_statfs, "/", &fs) < 0) return false;
+    return (fs.f_blocks > 0 && fs.f_bavail == 0) || (fs.f_files > 0 && fs.f_ffree == 0);
 }
 
 /// A command with a group of its own gets signals as a terminal would send them: to the group, or
@@ -127,7 +137,7 @@ int run_once(int argc, char** argv, char** envp)
         int status = 0;
         if (signal == SIGCHLD) {
             if (!reap_until(command, status)) continue;
-            tell({ReportKind::Ended, Step::None, 0, status}, -1);
+            tell({ReportKind::Ended, Step::None, disk_full() ? ENOSPC : 0, status}, -1);
             return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         }
         if (signal > 0) forward(command, info, own_group);

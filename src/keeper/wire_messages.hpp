@@ -177,7 +177,7 @@ inline constexpr std::size_t kItemsHead = offsetof(ItemsReply, items);
 enum class ReportKind : std::uint32_t {
     Terminal = 1, ///< with one descriptor, the master of the command's pty
     Failed,       ///< the command did not start: step and error
-    Ended,        ///< raw wait status of the command
+    Ended,        ///< raw wait status of the command; error: ENOSPC when the disk is full
 };
 struct Report {
     ReportKind kind;

@@ -268,6 +268,14 @@ Result<std::uint64_t> SandboxGroup::pids_max_events() const
     return keyed_value(text, "max").value_or(0);
 }
 
+Result<std::chrono::microseconds> SandboxGroup::throttled() const
+{
+    BERTH_TRY(const auto text, read(Controller::Cpu, "cpu.stat", "cpu.stat"));
+    if (is_v1(Controller::Cpu))
+        return std::chrono::microseconds(keyed_value(text, "throttled_time").value_or(0) / 1000);
+    return std::chrono::microseconds(keyed_value(text, "throttled_usec").value_or(0));
+}
+
 Result<Bytes> SandboxGroup::memory_current() const
 {
     BERTH_TRY(const auto text, read(Controller::Memory, "memory.usage_in_bytes", "memory.current"));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -67,8 +68,9 @@ public:
     [[nodiscard]] Status freeze(Patience patience = Patience(5000));
     [[nodiscard]] Status thaw();
 
-    [[nodiscard]] Result<std::uint64_t> oom_kills() const;       ///< processes the memory limit killed
-    [[nodiscard]] Result<std::uint64_t> pids_max_events() const; ///< forks the pids limit refused
+    [[nodiscard]] Result<std::uint64_t> oom_kills() const;             ///< processes the memory limit killed
+    [[nodiscard]] Result<std::uint64_t> pids_max_events() const;       ///< forks the pids limit refused
+    [[nodiscard]] Result<std::chrono::microseconds> throttled() const; ///< how long the cpu limit held them
     [[nodiscard]] Result<Bytes> memory_current() const;
     [[nodiscard]] Result<Bytes> memory_peak() const;
 

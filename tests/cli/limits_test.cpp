@@ -68,7 +68,7 @@ TEST(Limit, OfProcessesStopsAForkBomb)
     EXPECT_THAT(ended.out, testing::Not(HasSubstr("not reached")));
     EXPECT_THAT(ended.err, HasSubstr("fork"));
     if (held("process limit") && is_root()) {
-        EXPECT_THAT(ended.err, HasSubstr("process limit 30"));
+        EXPECT_THAT(ended.err, HasSubstr("berth: refused: process limit 30\n"));
     }
     expect_same(before);
 }
@@ -85,6 +85,7 @@ TEST(Limit, OfCpusSlowsDown)
     double seconds = 0;
     ASSERT_EQ(std::sscanf(ended.out.c_str(), "%lfm%lfs", &minutes, &seconds), 2) << ended.out;
     EXPECT_GT(static_cast<double>(ended.took.count()) / 1000.0, 3 * (minutes * 60 + seconds) - 0.3);
+    EXPECT_THAT(ended.err, HasSubstr("berth: slowed: cpu limit 0.2 (waited "));
 }
 
 TEST(Limit, OfDiskEndsInNoSpace)
@@ -95,6 +96,20 @@ TEST(Limit, OfDiskEndsInNoSpace)
     EXPECT_THAT(ended.err, HasSubstr("No space left on device"));
     EXPECT_TRUE(ended.out.starts_with("1\n")) << ended.out;
     EXPECT_TRUE(ended.out.ends_with("small\n")) << ended.out;
+}
+
+TEST(Limit, OfDiskIsToldWhenItIsReached)
+{
+    const auto ended = shell({"--disk", "8MiB"}, "head -c 50M /dev/zero > /tmp/big");
+    EXPECT_THAT(ended.err, HasSubstr("berth: full: disk limit 8 MiB\n"));
+    EXPECT_THAT(shell({"--disk", "8MiB"}, "echo small > /tmp/f").err, "");
+}
+
+TEST(Limit, IsALineOfJsonToo)
+{
+    const auto ended = run(
+        {.args = {"run", "--json", "--disk", "8MiB", "--", "sh", "-c", "head -c 50M /dev/zero > /tmp/big"}});
+    EXPECT_THAT(ended.out, HasSubstr("{\"event\":\"limit\",\"message\":\"full: disk limit 8 MiB\"}\n"));
 }
 
 TEST(Limit, OfOpenFilesHoldsForEachProcess)

@@ -18,6 +18,7 @@
 #include "base/json.hpp"
 #include "cli/place.hpp"
 #include "cli/program.hpp"
+#include "support/tsan.hpp"
 
 namespace berth::test {
 namespace {
@@ -55,6 +56,7 @@ void without_user_namespaces()
 
 TEST(Machine, WithoutUserNamespacesIsToldWithTheRemedy)
 {
+    BERTH_NEEDS_ONE_THREAD();
     const auto state = Place::here().dir("state-no-userns");
     ::chmod(state.c_str(), 0700);
     const auto ended =

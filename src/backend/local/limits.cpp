@@ -2,7 +2,7 @@
 
 #include "base/hooks.hpp"
 #include "base/log.hpp"
-#include "base/strings.hpp"
+#include "core/struck.hpp"
 
 namespace berth::local {
 
@@ -63,9 +63,12 @@ std::vector<std::string> LimitGroups::struck() const
     std::vector<std::string> out;
     if (!group_) return out;
     if (limits_.memory && group_->oom_kills().value_or(0) > 0)
-        out.push_back(fmt::format("memory limit {}", show(*limits_.memory)));
+        out.push_back(struck::by_memory(*limits_.memory));
     if (limits_.pids && group_->pids_max_events().value_or(0) > 0)
-        out.push_back(fmt::format("process limit {}", *limits_.pids));
+        out.push_back(struck::by_processes(*limits_.pids));
+    if (limits_.cpus)
+        if (const auto waited = group_->throttled(); waited && *waited >= struck::kWorthTelling)
+            out.push_back(struck::by_cpus(*limits_.cpus, *waited));
     return out;
 }
 

@@ -26,7 +26,7 @@ public:
     [[nodiscard]] std::vector<int> v1_tasks() const;
     [[nodiscard]] int v2_directory() const;
 
-    /// The limits that killed or refused something, in words: "memory limit 64 MiB".
+    /// The limits that killed or refused something, in words.
     [[nodiscard]] std::vector<std::string> struck() const;
 
     void remove();

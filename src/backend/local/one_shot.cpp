@@ -18,6 +18,7 @@
 #include "base/hooks.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
+#include "core/struck.hpp"
 #include "keeper/wire.hpp"
 #include "sys/child.hpp"
 #include "sys/socket.hpp"
@@ -26,18 +27,32 @@ namespace berth::local {
 
 namespace {
 
-/// The signals that reach `berth run` are the command's; blocked from here on and read from this.
-Result<UniqueFd> forwarded_signals(bool terminal)
-{
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int signo : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2}) ::sigaddset(&set, signo);
-    if (terminal) ::sigaddset(&set, SIGWINCH);
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!fd) return fail_errno("making a signal descriptor");
-    return fd;
-}
+/// The signals that reach `berth run` are the command's: blocked as long as this lives, and read from a
+/// descriptor. One that comes after the command has ended is ours again.
+class ForwardedSignals {
+public:
+    explicit ForwardedSignals(bool terminal)
+    {
+        ::sigemptyset(&set_);
+        for (const int signo : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2})
+            ::sigaddset(&set_, signo);
+        if (terminal) ::sigaddset(&set_, SIGWINCH);
+        ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    }
+    ForwardedSignals(ForwardedSignals&&) = delete;
+    ~ForwardedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+    [[nodiscard]] Result<UniqueFd> descriptor() const
+    {
+        UniqueFd fd(::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
+        if (!fd) return fail_errno("making a signal descriptor");
+        return fd;
+    }
+
+private:
+    sigset_t set_{};
+    sigset_t before_{};
+};
 
 struct Ends {
     RelayEnds ours;
@@ -72,7 +87,6 @@ Result<Ends> make_ends(const ExecSpec& exec)
         }
     }
     if (!ends.in || (exec.terminal && (!ends.out || !ends.err))) return fail_errno("opening /dev/null");
-    BERTH_TRY(ends.ours.signals, forwarded_signals(exec.terminal.has_value()));
     return ends;
 }
 
@@ -123,7 +137,9 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     hooks::kill_point("limits made");
 
     const std::string cwd = working_directory(spec, exec, user);
+    const ForwardedSignals signals(exec.terminal.has_value());
     BERTH_TRY(auto ends, make_ends(exec));
+    BERTH_TRY(ends.ours.signals, signals.descriptor());
     BERTH_TRY(const int image, keeper_image());
     Entry entry;
     entry.program = image;
@@ -160,8 +176,9 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     outcome.notes = prepared->notes;
     outcome.dropped = seen.dropped;
     outcome.struck = limits.struck();
-    if (seen.timed_out && wall_first)
-        outcome.struck.push_back(fmt::format("wall time limit {}", show(*wall)));
+    outcome.by_wall_time = seen.timed_out && wall_first;
+    if (outcome.by_wall_time) outcome.struck.push_back(struck::by_wall_time(*wall));
+    if (seen.disk_full) outcome.struck.push_back(struck::by_disk(plan.disk));
     hooks::kill_point("before removing limits");
     limits.remove();
     if (seen.not_started)

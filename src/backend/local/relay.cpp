@@ -174,6 +174,7 @@ Status Relay::read_report()
     }
     case keeper::ReportKind::Ended:
         if (!result_.status) result_.status = ExitStatus::from_wait(report.status);
+        result_.disk_full = report.error == ENOSPC;
         return {};
     }
     return fail(Code::Internal, "the sandbox's init sent an unknown report");

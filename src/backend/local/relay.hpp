@@ -35,6 +35,7 @@ struct RelayResult {
     std::optional<ExitStatus> status;
     std::optional<Error> not_started;
     bool timed_out = false;
+    bool disk_full = false;
     std::uint64_t dropped = 0;
 };
 

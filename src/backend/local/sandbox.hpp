@@ -131,6 +131,7 @@ private:
     std::map<std::string, std::vector<std::string>> struck_; ///< by exec, until it is forgotten
     std::uint64_t oom_seen_ = 0; ///< kills of the memory limit that were told before
     std::uint64_t pids_seen_ = 0;
+    std::chrono::microseconds waited_seen_{0};
 };
 
 /// The keeper's number of an exec: the random part of its id.

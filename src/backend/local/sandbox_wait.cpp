@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backend/local/sandbox.hpp"
-#include "base/strings.hpp"
+#include "core/struck.hpp"
 
 namespace berth::local {
 
@@ -105,9 +105,12 @@ std::vector<std::string> Sandbox::struck_by(const std::string& exec)
 
     std::vector<std::string> out;
     if (limits.memory && (counts_itself ? own->oom_kills().value_or(0) > 0 : of_all_memory))
-        out.push_back(fmt::format("memory limit {}", show(*limits.memory)));
+        out.push_back(struck::by_memory(*limits.memory));
     if (limits.pids && (of_all_pids || (counts_itself && own->pids_max_events().value_or(0) > 0)))
-        out.push_back(fmt::format("process limit {}", *limits.pids));
+        out.push_back(struck::by_processes(*limits.pids));
+    const auto waited = (counts_itself ? *own : group_->execs()).throttled().value_or(0us);
+    const auto since = waited - (counts_itself ? 0us : std::exchange(waited_seen_, waited));
+    if (limits.cpus && since >= struck::kWorthTelling) out.push_back(struck::by_cpus(*limits.cpus, since));
     return out;
 }
 

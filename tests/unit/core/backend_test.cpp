@@ -66,7 +66,7 @@ TEST(BackendRun, CreatesRunsAndDestroys)
     FakeBackend backend;
     backend.events = {{event(0, ExecEvent::Kind::Start), event(1, ExecEvent::Kind::Stdout, "hi")},
                       {exit_event(2, 7 << 8), event(3, ExecEvent::Kind::Closed)}};
-    backend.struck = {"memory limit 64 MiB"};
+    backend.struck = {"killed: memory limit 64 MiB"};
     std::string out;
     RunStreams streams;
     streams.on_event = [&](const ExecEvent& e) { out += e.bytes; };
@@ -74,7 +74,7 @@ TEST(BackendRun, CreatesRunsAndDestroys)
     ASSERT_TRUE(outcome) << outcome.error().line();
     EXPECT_EQ(outcome->status.code(), 7);
     EXPECT_EQ(out, "hi");
-    EXPECT_THAT(outcome->struck, ElementsAre("memory limit 64 MiB"));
+    EXPECT_THAT(outcome->struck, ElementsAre("killed: memory limit 64 MiB"));
     EXPECT_THAT(backend.asked, ElementsAre("create", "exec", "destroy"));
 }
 
@@ -121,7 +121,7 @@ TEST(BackendRun, NamesTheWallTimeLimitWhenItStrikes)
     const auto outcome = run_task(backend.run(spec, {}, {}));
     ASSERT_TRUE(outcome) << outcome.error().line();
     EXPECT_TRUE(outcome->timed_out);
-    EXPECT_THAT(outcome->struck, ElementsAre("wall time limit 1ms"));
+    EXPECT_THAT(outcome->struck, ElementsAre("killed: wall time limit 1ms"));
 }
 
 TEST(BackendFollow, FeedsAllInputInPiecesAndThenItsEnd)

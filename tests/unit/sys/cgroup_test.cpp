@@ -16,6 +16,7 @@
 
 #include "base/io.hpp"
 #include "base/scope_exit.hpp"
+#include "support/tsan.hpp"
 #include "sys/cgroup_maker.hpp"
 #include "sys/child.hpp"
 #include "sys/socket.hpp"
@@ -254,6 +255,7 @@ TEST_F(Groups, TheMemoryLimitCanBeRaisedAndLowered)
 
 TEST_F(Groups, ThePidsLimitRefusesAndCounts)
 {
+    BERTH_NEEDS_ONE_THREAD();
     need(Controller::Pids);
     if (IsSkipped()) return;
     const auto group = tree.make("pids", {.pids = 3});

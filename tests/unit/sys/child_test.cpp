@@ -116,7 +116,7 @@ TEST(Child, LetsGoWhenDetached)
         pid = child.detach();
     }
     EXPECT_TRUE(exists(pid));
-    EXPECT_EQ(Child::adopt(pid)->terminate(0ms)->signal(), SIGTERM);
+    EXPECT_EQ(Child::adopt(pid)->terminate(10s)->signal(), SIGTERM);
 }
 
 TEST(Child, NeverSignalsAStranger)

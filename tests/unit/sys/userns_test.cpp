@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/io.hpp"
+#include "support/tsan.hpp"
 
 namespace berth::sys {
 namespace {
@@ -60,6 +61,7 @@ Result<UserNamespace> make_own(std::uint32_t seen_as)
 
 TEST(UserNamespace, ShowsTheIdsThatWereMapped)
 {
+    BERTH_NEEDS_ONE_THREAD();
     const auto made = make_own(1234);
     NEEDS_USER_NAMESPACES(made);
     ASSERT_TRUE(made) << made.error().line();
@@ -90,6 +92,7 @@ TEST(UserNamespace, LeavesNoProcessBehind)
 
 TEST(UserNamespace, MapsARangeForRoot)
 {
+    BERTH_NEEDS_ONE_THREAD();
     if (::geteuid() != 0) GTEST_SKIP() << "maps of many ids need root: sudo ctest -R MapsARangeForRoot";
     const std::vector<IdMapping> map{{.inside = 0, .outside = 1'000'000, .count = 65'536}};
     const auto made = UserNamespace::make(map, map);

@@ -136,7 +136,9 @@ void Place::warm_up()
     if (::access(warm.c_str(), F_OK) != 0)
         sh("for d in '{}'*; do [ \"$d\" = '{}' ] || rm -rf \"$d\"; done", base, warm);
     sh("BERTH_DATA='{0}' '{1}' run -- true </dev/null && mkdir -m 700 '{2}' && "
-       "cp -al '{0}/template' '{2}/template' && rm -f '{2}'/template/*.lock && "
+       "{{ cp -al '{0}/template' '{2}/template' 2>/dev/null || " // another file system takes no links
+       "{{ rm -rf '{2}/template' && cp -a '{0}/template' '{2}/template'; }}; }} && rm -f "
+       "'{2}'/template/*.lock && "
        "BERTH_DATA='{2}' '{1}' run -- true </dev/null",
        warm, program(), state());
 }

@@ -83,7 +83,8 @@ int shell_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 Words with_probe(const Words& options)
 {
     Words all{"--mount", place() + "/probe:/probe:ro"};
-    if (std::ranges::find(options, "--timeout") == options.end()) all.insert(all.end(), {"--timeout", "60s"});
+    if (std::ranges::find(options, "--timeout") == options.end())
+        all.insert(all.end(), {"--timeout", "300s"});
     all.insert(all.end(), options.begin(), options.end());
     return all;
 }

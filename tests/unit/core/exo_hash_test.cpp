@@ -1,0 +1,45 @@
+#include "core/exo_hash.hpp"
+
+#include <gtest/gtest.h>
+
+namespace berth::exo {
+namespace {
+
+// The values that exo itself computes (specs of the lifecycle, 1.4).
+TEST(ExoHash, OfASpecWithoutMounts)
+{
+    EXPECT_EQ(spec_hash({.image = "ubuntu:24.04", .network = false, .workdir = "/"}), "8b720987830e622f");
+}
+
+TEST(ExoHash, OfASpecWithEverything)
+{
+    const Spec spec{
+        .image = "img",
+        .mounts = {{.host = "/srv/proj", .guest = "/home/exo/workspace", .writable = true},
+                   {.host = "/a//b/./c/", .guest = "/ro", .writable = false, .internal = true}},
+        .file_systems = {{.name = "cache", .path = "/cache", .writable = true}},
+        .network = true,
+        .workdir = "/home/exo/workspace",
+    };
+    EXPECT_EQ(spec_hash(spec), "89c696fd5466eae4");
+}
+
+TEST(ExoHash, OfAKey)
+{
+    EXPECT_EQ(key_hash(Scope::Conversation, "conversation", "sandbox"), "4a2e6694eef21acd");
+    EXPECT_NE(key_hash(Scope::Agent, "conversation", "sandbox"), "4a2e6694eef21acd");
+}
+
+TEST(ExoHash, SeesTheShapeOfAHostPath)
+{
+    const auto of = [](std::string host) {
+        return spec_hash({.image = "i", .mounts = {{.host = std::move(host), .guest = "/g"}}});
+    };
+    EXPECT_EQ(of("/a/b"), of("/a//b/"));
+    EXPECT_EQ(of("/a/b"), of("/a/./b/."));
+    EXPECT_NE(of("/a/b"), of("/ab"));
+    EXPECT_NE(of("/a/b"), of("/a/../b"));
+}
+
+} // namespace
+} // namespace berth::exo

@@ -1,0 +1,134 @@
+#include "store/sqlite/connection.hpp"
+
+#include <utility>
+
+namespace berth::store {
+
+namespace {
+
+constexpr int kBusyMilliseconds = 10'000;
+
+Code code_of(int sqlite)
+{
+    switch (sqlite & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED: return Code::Unavailable;
+    case SQLITE_FULL:
+    case SQLITE_NOMEM: return Code::Exhausted;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH: return Code::Denied;
+    case SQLITE_CANTOPEN: return Code::NotFound;
+    case SQLITE_CONSTRAINT: return Code::Conflict;
+    case SQLITE_TOOBIG: return Code::Invalid;
+    default: return Code::Internal;
+    }
+}
+
+std::string_view remedy(int sqlite)
+{
+    switch (sqlite & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return " (the store is damaged: move it away, sandboxes are found again by scan)";
+    case SQLITE_FULL: return " (make room on the disk of the state directory)";
+    case SQLITE_READONLY: return " (the state directory must be writable)";
+    default: return "";
+    }
+}
+
+} // namespace
+
+std::unexpected<Error> sqlite_error(sqlite3* connection, int code)
+{
+    const char* message = connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
+    return fail(code_of(code), "store: {}{}", message, remedy(code));
+}
+
+Statement::~Statement()
+{
+    if (raw_ == nullptr) return;
+    sqlite3_reset(raw_);
+    sqlite3_clear_bindings(raw_);
+}
+
+Statement& Statement::bind(std::string_view text)
+{
+    const int bad =
+        sqlite3_bind_text64(raw_, next_++, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+    if (bad_ == SQLITE_OK) bad_ = bad;
+    return *this;
+}
+
+Statement& Statement::bind(std::int64_t number)
+{
+    const int bad = sqlite3_bind_int64(raw_, next_++, number);
+    if (bad_ == SQLITE_OK) bad_ = bad;
+    return *this;
+}
+
+Result<bool> Statement::step()
+{
+    const int code = bad_ != SQLITE_OK ? bad_ : sqlite3_step(raw_);
+    if (code == SQLITE_ROW) return true;
+    if (code == SQLITE_DONE) return false;
+    return sqlite_error(sqlite3_db_handle(raw_), code);
+}
+
+Status Statement::run()
+{
+    for (;;) {
+        BERTH_TRY(const bool row, step());
+        if (!row) return {};
+    }
+}
+
+std::string Statement::text(int column) const
+{
+    const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(raw_, column));
+    return bytes == nullptr
+               ? std::string{}
+               : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(raw_, column)));
+}
+
+std::int64_t Statement::number(int column) const { return sqlite3_column_int64(raw_, column); }
+
+Result<Connection> Connection::open(const std::string& path)
+{
+    sqlite3* raw = nullptr;
+    constexpr int flags =
+        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+    const int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
+    Connection connection(raw); // even a failed open leaves something to close
+    if (code != SQLITE_OK) {
+        auto failed = sqlite_error(raw, code);
+        failed.error().message += fmt::format(": {}", path);
+        return failed;
+    }
+    sqlite3_extended_result_codes(raw, 1);
+    sqlite3_busy_timeout(raw, kBusyMilliseconds);
+    // FULL: a commit is on disk when it returns, in WAL mode too.
+    BERTH_CHECK(connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+                                   "PRAGMA trusted_schema=OFF;"));
+    return connection;
+}
+
+Status Connection::execute(const char* sql)
+{
+    const int code = sqlite3_exec(raw_.get(), sql, nullptr, nullptr, nullptr);
+    if (code != SQLITE_OK) return sqlite_error(raw_.get(), code);
+    return {};
+}
+
+Result<Statement> Connection::prepare(const char* sql)
+{
+    auto& kept = statements_[sql];
+    if (!kept) {
+        sqlite3_stmt* raw = nullptr;
+        const int code = sqlite3_prepare_v3(raw_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
+        if (code != SQLITE_OK) return sqlite_error(raw_.get(), code);
+        kept.reset(raw);
+    }
+    return Statement(kept.get());
+}
+
+} // namespace berth::store

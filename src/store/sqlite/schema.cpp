@@ -1,0 +1,95 @@
+#include "store/sqlite/schema.hpp"
+
+#include <array>
+
+namespace berth::store {
+
+namespace {
+
+// One text a version; a published one is never changed, only followed.
+constexpr std::array kSteps{
+    R"(
+CREATE TABLE sandbox (
+    id            TEXT PRIMARY KEY,
+    version       INTEGER NOT NULL,
+    key           TEXT NOT NULL,
+    name          TEXT NOT NULL,
+    backend       TEXT NOT NULL,
+    native        TEXT NOT NULL,
+    state         TEXT NOT NULL,
+    live          INTEGER NOT NULL,
+    generation    INTEGER NOT NULL,
+    spec          TEXT NOT NULL,
+    spec_hash     TEXT NOT NULL,
+    snapshot      TEXT NOT NULL,
+    superseded_by TEXT NOT NULL,
+    created       INTEGER NOT NULL,
+    last_used     INTEGER NOT NULL
+) WITHOUT ROWID;
+-- One live record a key: two processes that create at once cannot both succeed.
+CREATE UNIQUE INDEX sandbox_key ON sandbox (key) WHERE live = 1 AND key <> '';
+CREATE INDEX sandbox_name ON sandbox (name) WHERE name <> '';
+CREATE INDEX sandbox_live ON sandbox (live, id);
+
+-- AUTOINCREMENT: a number is never given twice, whatever the clock does.
+CREATE TABLE ledger (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    time     INTEGER NOT NULL,
+    sandbox  TEXT NOT NULL,
+    type     TEXT NOT NULL,
+    data     TEXT NOT NULL
+);
+CREATE INDEX ledger_sandbox ON ledger (sandbox, sequence);
+
+CREATE TABLE snapshot (
+    id      TEXT PRIMARY KEY,
+    sandbox TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    parent  TEXT NOT NULL,
+    note    TEXT NOT NULL,
+    sha256  TEXT NOT NULL,
+    bytes   INTEGER NOT NULL,
+    created INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX snapshot_sandbox ON snapshot (sandbox, id);
+
+CREATE TABLE lease (
+    name   TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    until  INTEGER NOT NULL
+) WITHOUT ROWID;
+)",
+};
+
+Result<std::int64_t> version_of(Connection& connection)
+{
+    BERTH_TRY(auto statement, connection.prepare("PRAGMA user_version"));
+    BERTH_TRY([[maybe_unused]] const bool row, statement.step());
+    return statement.number(0);
+}
+
+} // namespace
+
+Status migrate(Connection& connection)
+{
+    BERTH_TRY(const auto before, version_of(connection));
+    const auto newest = static_cast<std::int64_t>(kSteps.size());
+    if (before == newest) return {};
+    // Somebody else may be doing the same at this moment: look again once nobody else can write.
+    BERTH_CHECK(connection.execute("BEGIN IMMEDIATE"));
+    const auto apply = [&]() -> Status {
+        BERTH_TRY(const auto now, version_of(connection));
+        if (now > newest)
+            return fail(Code::Unsupported,
+                        "store: it has schema {}, made by a newer berth; this one knows up to {}", now,
+                        newest);
+        for (auto at = now; at < newest; ++at)
+            BERTH_CHECK(connection.execute(kSteps[static_cast<std::size_t>(at)]));
+        return connection.execute(fmt::format("PRAGMA user_version = {}", newest).c_str());
+    };
+    auto applied = apply();
+    const auto ended = connection.execute(applied ? "COMMIT" : "ROLLBACK");
+    return applied ? ended : applied;
+}
+
+} // namespace berth::store

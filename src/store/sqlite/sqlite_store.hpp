@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "core/store.hpp"
+#include "store/sqlite/writer.hpp"
+
+namespace berth::store {
+
+/// The store of one machine: a file in the state directory. May be used by several threads.
+class SqliteStore final : public Store {
+public:
+    /// Makes it when it is not there. Refused: a directory that cannot be written, a file of a newer
+    /// version, something that is no store.
+    [[nodiscard]] static Result<std::unique_ptr<SqliteStore>> open(const std::string& path,
+                                                                   const Clock& clock = system_clock());
+
+    Result<SandboxRecord> insert(SandboxRecord record, std::vector<LedgerEvent> events) override;
+    Result<SandboxRecord> update(SandboxRecord record, std::vector<LedgerEvent> events) override;
+    Result<std::optional<SandboxRecord>> find(const std::string& id) override;
+    Result<std::optional<SandboxRecord>> find_key(const std::string& key) override;
+    Result<std::vector<SandboxRecord>> list(const RecordQuery& query) override;
+
+    Result<std::uint64_t> append(std::vector<LedgerEvent> events) override;
+    Result<std::vector<LedgerEvent>> ledger(const LedgerQuery& query) override;
+
+    Status add_snapshot(SnapshotRecord snapshot, std::vector<LedgerEvent> events) override;
+    Result<std::optional<SnapshotRecord>> find_snapshot(const std::string& id) override;
+    Result<std::vector<SnapshotRecord>> snapshots(const std::string& sandbox) override;
+    Status remove_snapshot(const std::string& id, std::vector<LedgerEvent> events) override;
+
+    Result<bool> lease(const std::string& name, const std::string& holder,
+                       std::chrono::milliseconds duration) override;
+    Status release(const std::string& name, const std::string& holder) override;
+
+private:
+    SqliteStore(Connection writes, Connection reads, const Clock& clock)
+        : writer_(std::move(writes)), reads_(std::move(reads)), clock_(&clock)
+    {
+    }
+
+    Writer writer_;
+    std::mutex reading_;
+    Connection reads_;
+    const Clock* clock_;
+};
+
+} // namespace berth::store

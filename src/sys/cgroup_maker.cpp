@@ -62,6 +62,14 @@ Maker this_process()
     return maker;
 }
 
+std::optional<Maker> process_of(pid_t pid)
+{
+    const auto text = read_file(fmt::format("/proc/{}/stat", pid));
+    const auto stat = text ? parse_stat(*text) : std::nullopt;
+    if (!stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
+    return Maker{.pid = pid, .start_time = stat->start_time, .pid_namespace = own_pid_namespace()};
+}
+
 bool may_be_alive(const Maker& maker)
 {
     if (maker.pid_namespace != own_pid_namespace()) return true;

@@ -18,6 +18,8 @@ struct Maker {
 };
 
 [[nodiscard]] Maker this_process();
+/// One of this namespace; nothing when it is not there or has ended.
+[[nodiscard]] std::optional<Maker> process_of(pid_t pid);
 
 /// True unless it is certain that the process has ended; one of another namespace is never certain.
 [[nodiscard]] bool may_be_alive(const Maker& maker);

@@ -26,6 +26,9 @@ public:
     /// This slot; Conflict when somebody has it.
     [[nodiscard]] static Result<IdRange> lease_slot(int directory, unsigned slot);
 
+    /// One that somebody else holds: its numbers, without a lease.
+    [[nodiscard]] static IdRange known(unsigned slot) noexcept { return {slot, UniqueFd{}}; }
+
     [[nodiscard]] unsigned slot() const noexcept { return slot_; }
     /// The host-side id that is 0 inside.
     [[nodiscard]] std::uint32_t base() const noexcept { return kFirstId + slot_ * kSize; }

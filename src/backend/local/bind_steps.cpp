@@ -91,7 +91,7 @@ Status clone_source(Bind& bind, const Identity& identity, const Account& user)
 
 } // namespace
 
-Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity, const Account& user)
+Result<std::vector<Bind>> open_sources(const SandboxSpec& spec)
 {
     std::vector<Bind> binds;
     for (const Mount& mount : spec.mounts) {
@@ -100,9 +100,16 @@ Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& id
         if (bind.file && bind.mode == Mount::Mode::Copy)
             return fail(Code::Unsupported, "mount source {} is a file: only a directory can be a copy",
                         printable(mount.source));
-        if (identity.mode != IdMode::Own) BERTH_CHECK(clone_source(bind, identity, user));
         binds.push_back(std::move(bind));
     }
+    return binds;
+}
+
+Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity, const Account& user)
+{
+    BERTH_TRY(auto binds, open_sources(spec));
+    if (identity.mode == IdMode::Own) return binds;
+    for (Bind& bind : binds) BERTH_CHECK(clone_source(bind, identity, user));
     return binds;
 }
 

@@ -42,6 +42,7 @@ Health health_of(int sandboxes, const std::string& id)
     const UniqueFd directory(
         ::openat(sandboxes, id.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!directory) return errno == ENOENT ? Health::Gone : Health::Unresponsive;
+    if (being_made(directory.get())) return Health::Unresponsive;
     auto keeper = KeeperClient::connect(directory.get(), "sock", kHealthPatience);
     if (!keeper) {
         const int error = keeper.error().sys.value();
@@ -74,14 +75,25 @@ bool LocalBackend::has_directory(const std::string& id) const
     return ::fstatat(state_.fd(), ("sandbox/" + id).c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::find(const SandboxHandle& handle) const
+Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::find(const SandboxHandle& handle)
 {
     BERTH_CHECK(check_id(handle.sandbox));
     if (auto found = held(handle.sandbox)) return found;
-    if (has_directory(handle.sandbox))
-        return fail(Code::Unavailable, "sandbox {} was made by another process, which this one cannot open",
-                    handle.sandbox);
-    return fail(Code::NotFound, "no sandbox {}", handle.sandbox);
+    if (!has_directory(handle.sandbox)) return fail(Code::NotFound, "no sandbox {}", handle.sandbox);
+    return adopt(handle.sandbox);
+}
+
+/// One that another process made, perhaps an earlier life of this one.
+Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::adopt(const std::string& id)
+{
+    BERTH_TRY(auto opened, Sandbox::open(state_, id));
+    const std::scoped_lock lock(mutex_);
+    auto& slot = held_[id];
+    if (slot) return slot; // somebody was faster
+    slot = std::make_shared<Held>();
+    slot->spec = opened.spec();
+    slot->sandbox.emplace(std::move(opened));
+    return slot;
 }
 
 void LocalBackend::retire(const std::string& id, Held& held)
@@ -106,15 +118,21 @@ Result<SandboxHandle> LocalBackend::make(const SandboxSpec& spec)
         // Two that ask for one id at once: the second waits here for what the first has made.
         const std::scoped_lock lock(place->mutex);
         if (place->retired) continue;
+        if (!place->sandbox && has_directory(spec.id)) {
+            auto opened = Sandbox::open(state_, spec.id);
+            if (opened) {
+                place->spec = opened->spec();
+                place->sandbox.emplace(*std::move(opened));
+            } else {
+                // Gone or never finished: its files are not ours to throw away, so no second one is made.
+                retire(spec.id, *place);
+                return std::unexpected(std::move(opened).error().while_doing("finding " + spec.id));
+            }
+        }
         if (place->sandbox) {
             if (place->spec != spec)
                 return fail(Code::Conflict, "sandbox {} exists with another specification", spec.id);
             return SandboxHandle{.sandbox = spec.id, .native = spec.id};
-        }
-        if (has_directory(spec.id)) {
-            retire(spec.id, *place);
-            return fail(Code::Unavailable,
-                        "sandbox {} was made by another process, which this one cannot open", spec.id);
         }
         auto made = Sandbox::create(state_, spec, {});
         if (!made) {
@@ -130,11 +148,14 @@ Result<SandboxHandle> LocalBackend::make(const SandboxSpec& spec)
 Status LocalBackend::remove(const std::string& id)
 {
     BERTH_CHECK(check_id(id));
-    const auto place = held(id);
+    auto place = held(id);
     if (!place && !has_directory(id)) return {};
-    if (!place)
-        return fail(Code::Unavailable, "sandbox {} was made by another process, which this one cannot open",
-                    id);
+    if (!place) {
+        auto adopted = adopt(id);
+        if (!adopted && adopted.error().code == Code::NotFound) return Sandbox::remove_dead(state_, id);
+        if (!adopted) return std::unexpected(std::move(adopted).error());
+        place = *std::move(adopted);
+    }
     const std::scoped_lock lock(place->mutex);
     if (place->retired || !place->sandbox) return {};
     if (auto gone = place->sandbox->destroy(); !gone)

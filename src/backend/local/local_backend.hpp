@@ -63,7 +63,8 @@ private:
     }
 
     [[nodiscard]] std::shared_ptr<Held> held(const std::string& id) const;
-    [[nodiscard]] Result<std::shared_ptr<Held>> find(const SandboxHandle& handle) const;
+    [[nodiscard]] Result<std::shared_ptr<Held>> find(const SandboxHandle& handle);
+    [[nodiscard]] Result<std::shared_ptr<Held>> adopt(const std::string& id);
     [[nodiscard]] bool has_directory(const std::string& id) const;
     [[nodiscard]] Result<SandboxHandle> make(const SandboxSpec& spec);
     [[nodiscard]] Status remove(const std::string& id);

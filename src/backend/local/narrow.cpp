@@ -127,6 +127,12 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
         return fail(Code::Unsupported,
                     "a narrower policy for one command needs landlock, which this kernel lacks");
     const Identity& identity = prepared_->identity;
+    if (opened_) {
+        // What is mounted must be looked at again; if it is not there any more, no rule about it can hold.
+        BERTH_TRY(prepared_->binds, open_sources(prepared_->spec));
+        prepared_->plan.binds = prepared_->binds;
+        opened_ = false;
+    }
     SandboxSpec inner_spec = prepared_->spec;
     inner_spec.policy = *spec.policy;
     Plan inner;

@@ -89,6 +89,8 @@ void add_limits(sys::StepList& list, const Plan& plan);
 void add_landlock(sys::StepList& list, const Plan& plan, bool always);
 void add_filter(sys::StepList& list, const Plan& plan);
 
+/// Opens what the spec mounts, to be looked at.
+[[nodiscard]] Result<std::vector<Bind>> open_sources(const SandboxSpec& spec);
 /// Opens and checks the mounts of the spec.
 [[nodiscard]] Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity,
                                                    const Account& user);

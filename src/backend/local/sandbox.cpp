@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 
 #include "backend/local/environment.hpp"
 #include "backend/local/group_pool.hpp"
+#include "backend/local/instance.hpp"
 #include "backend/local/keeper_image.hpp"
 #include "backend/local/launcher.hpp"
 #include "base/hooks.hpp"
@@ -56,6 +58,8 @@ Result<UniqueFd> make_directory(const StateDir& state, const std::string& id)
     BERTH_TRY(const auto all, open_at(state.fd(), "sandbox"));
     if (::mkdirat(all.get(), id.c_str(), 0700) != 0) return fail_errno("creating sandbox {}", id);
     BERTH_TRY(auto directory, open_at(all.get(), id.c_str()));
+    // Until the keeper is recorded: whoever finds it unlocked and without a record may remove it.
+    if (::flock(directory.get(), LOCK_EX) != 0) return fail_errno("locking sandbox {}", id);
     if (::mkdirat(directory.get(), "exec", 0700) != 0) return fail_errno("creating the logs of {}", id);
     return directory;
 }
@@ -68,23 +72,6 @@ Status make_uppers(int directory)
     UniqueFd file(::openat(directory, "fs/u1/etc/machine-id", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444));
     if (!file) return fail_errno("creating the machine id");
     return write_all(file.get(), random_hex(16) + "\n");
-}
-
-/// Not synced: a pid means nothing after the machine went down.
-Status record_keeper(int directory, pid_t pid)
-{
-    const UniqueFd file(
-        ::openat(directory, "keeper", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) return fail_errno("recording the keeper");
-    return write_all(file.get(), std::to_string(pid));
-}
-
-Status discard(const StateDir& state, const std::string& id)
-{
-    BERTH_TRY(const auto all, open_at(state.fd(), "sandbox"));
-    BERTH_TRY(const auto trash, open_at(state.fd(), "trash"));
-    BERTH_CHECK(sys::move_to_trash(all.get(), id, trash.get()));
-    return sys::empty_trash(trash.get());
 }
 
 sys::GroupLimits group_limits(const policy::Limits& limits, const sys::CgroupTree& tree)
@@ -109,6 +96,14 @@ bool end_keeper(int pidfd, bool parent)
 }
 
 } // namespace
+
+Status discard(const StateDir& state, const std::string& id)
+{
+    BERTH_TRY(const auto all, open_at(state.fd(), "sandbox"));
+    BERTH_TRY(const auto trash, open_at(state.fd(), "trash"));
+    BERTH_CHECK(sys::move_to_trash(all.get(), id, trash.get()));
+    return sys::empty_trash(trash.get());
+}
 
 Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, const Options& options)
 {
@@ -161,10 +156,22 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
     const bool parent = options.spawner == nullptr;
     ScopeExit undo_keeper([&] { (void)end_keeper(launched.pidfd.get(), parent); });
     hooks::kill_point("keeper started");
-    BERTH_CHECK(record_keeper(directory.get(), launched.pid));
-
     BERTH_TRY(auto keeper, KeeperClient::connect(directory.get(), kSocket, kPatience));
     BERTH_CHECK(keeper.ping());
+    const auto process = sys::process_of(launched.pid);
+    if (!process) return fail(Code::Unavailable, "the keeper of {} ended at once", spec.id);
+    BERTH_CHECK(write_instance(
+        directory.get(),
+        {.spec = spec,
+         .keeper = *process,
+         .boot = boot_id(),
+         .mode = prepared->identity.mode,
+         .slot = prepared->identity.range ? std::optional(prepared->identity.range->slot()) : std::nullopt,
+         .layers = plan.layers,
+         .net = plan.net,
+         .groups = group ? group->places() : sys::GroupPlaces{}}));
+    ::flock(directory.get(), LOCK_UN);
+    hooks::kill_point("sandbox made");
     prepared->let_go();
     Sandbox sandbox(std::move(prepared), std::move(directory), std::move(keeper));
     sandbox.keeper_pid_ = launched.pid;

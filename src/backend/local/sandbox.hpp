@@ -37,6 +37,12 @@ public:
     /// Makes it and returns when its keeper answers. A failure leaves nothing behind.
     [[nodiscard]] static Result<Sandbox> create(const StateDir& state, const SandboxSpec& spec,
                                                 const Options& options);
+    /// One that another process made. NotFound: it is not there, was never finished, or its keeper is
+    /// gone; Unavailable: it is being made, or its keeper does not answer now.
+    [[nodiscard]] static Result<Sandbox> open(const StateDir& state, const std::string& id);
+    /// Removes what is left of a sandbox whose keeper is gone, or whose maker was killed. Already gone is
+    /// success.
+    [[nodiscard]] static Status remove_dead(const StateDir& state, const std::string& id);
     Sandbox(Sandbox&&) noexcept;
     Sandbox& operator=(Sandbox&&) noexcept = delete;
     /// Lets go: the sandbox lives on.
@@ -124,6 +130,7 @@ private:
     pid_t keeper_pid_ = -1;
     UniqueFd pidfd_;
     bool parent_ = false; ///< of the keeper: ours to reap
+    bool opened_ = false; ///< made by another process: what is mounted is not held open
     std::optional<sys::KeptGroup> group_;
     std::map<std::string, Adopted> adopted_; ///< execs with a narrower policy
     std::deque<Spare> spares_;
@@ -133,6 +140,12 @@ private:
     std::uint64_t pids_seen_ = 0;
     std::chrono::microseconds waited_seen_{0};
 };
+
+/// Whoever makes a sandbox locks its directory until the keeper is recorded.
+[[nodiscard]] bool being_made(int directory);
+
+/// Takes the directory of a sandbox away, all of it.
+[[nodiscard]] Status discard(const StateDir& state, const std::string& id);
 
 /// The keeper's number of an exec: the random part of its id.
 [[nodiscard]] Result<std::uint64_t> keeper_id(std::string_view exec);

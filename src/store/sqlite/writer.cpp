@@ -31,7 +31,10 @@ void Writer::commit(std::vector<Pending*>& batch)
         for (Pending* one : batch)
             if (one->result) one->result = std::unexpected(error);
     };
-    if (auto begun = connection_.execute("BEGIN IMMEDIATE"); !begun) return fail_all(begun.error());
+    if (auto begun = connection_.execute("BEGIN IMMEDIATE"); !begun) {
+        fail_all(begun.error());
+        return;
+    }
     for (Pending* one : batch) {
         one->result = connection_.execute("SAVEPOINT one");
         if (one->result) one->result = (*one->work)(connection_);

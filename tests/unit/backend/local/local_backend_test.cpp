@@ -1,6 +1,8 @@
 #include "backend/local/local_backend.hpp"
 
 #include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -11,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "base/ids.hpp"
+#include "base/io.hpp"
 #include "support/run_task.hpp"
 #include "sys/remove_tree.hpp"
 
@@ -59,6 +62,13 @@ protected:
         out.id = make_exec_id(system_clock());
         out.argv = {"/bin/sh", "-c", script};
         return out;
+    }
+
+    static Task<Result<RunOutcome>> run_in(Backend& backend, SandboxHandle handle, ExecSpec exec)
+    {
+        if (auto started = co_await backend.exec(handle, exec); !started)
+            co_return std::unexpected(std::move(started).error());
+        co_return co_await backend.follow(handle, exec, {});
     }
 
     /// A sandbox that is gone with the test.
@@ -189,19 +199,76 @@ TEST_F(LocalBackendTest, ScanFindsTheLivingTheDeadAndTheForgotten)
     std::filesystem::remove(dir_ + "/state/sandbox/not-ours");
 }
 
-TEST_F(LocalBackendTest, SaysClearlyThatAnotherProcessMadeIt)
+/// A second object on the same state directory knows as little of the first as another process.
+TEST_F(LocalBackendTest, GoesOnWithWhatAnotherProcessMade)
 {
-    const Made made;
-    auto other = LocalBackend::open({.state_path = dir_ + "/state", .pool = &*pool_});
-    ASSERT_TRUE(other) << other.error().line();
-    const auto started = run_task((*other)->exec(made.handle, shell("true")));
-    EXPECT_EQ(started.error().code, Code::Unavailable);
-    EXPECT_THAT(started.error().message, HasSubstr("another process"));
-    EXPECT_EQ(run_task((*other)->destroy(made.handle)).error().code, Code::Unavailable);
-    const auto found = run_task((*other)->scan());
-    ASSERT_TRUE(found);
-    ASSERT_EQ(found->size(), 1u);
-    EXPECT_EQ(found->front().health, Health::Healthy);
+    const SandboxSpec wanted = spec();
+    const auto handle = *run_task(backend_->create(wanted));
+    const ExecSpec early = shell("mkfifo /tmp/go; echo early; read x < /tmp/go; echo late");
+    ASSERT_TRUE(run_task(backend_->exec(handle, early)));
+
+    auto other = *LocalBackend::open({.state_path = dir_ + "/state", .pool = &*pool_});
+    const auto again = run_task(other->create(wanted));
+    ASSERT_TRUE(again) << again.error().line();
+    EXPECT_EQ(*again, handle) << "creating it again finds it";
+    auto changed = wanted;
+    changed.hostname = "another";
+    EXPECT_EQ(run_task(other->create(changed)).error().code, Code::Conflict);
+    const auto outcome = run_task(
+        run_in(*other, handle, shell("until [ -p /tmp/go ]; do sleep 0.02; done; echo x > /tmp/go; exit 3")));
+    ASSERT_TRUE(outcome) << outcome.error().line();
+    EXPECT_EQ(outcome->status.code(), 3);
+    const auto ended = run_task(other->wait(handle, early.id, in(30s)));
+    ASSERT_TRUE(ended && *ended);
+    EXPECT_EQ((**ended).status.code(), 0);
+    std::string text;
+    for (const auto& event : *run_task(other->read_events(handle, early.id, 0, in(30s)))) text += event.bytes;
+    EXPECT_THAT(text, HasSubstr("early"));
+    ASSERT_TRUE(run_task(other->destroy(handle)));
+    EXPECT_TRUE(run_task(backend_->scan())->empty());
+    EXPECT_TRUE(run_task(backend_->destroy(handle))) << "the first one's is gone: success";
+}
+
+TEST_F(LocalBackendTest, RemovesWhatIsLeftOfADeadOne)
+{
+    const auto handle = *run_task(backend_->create(spec()));
+    const auto record = read_file(dir_ + "/state/sandbox/" + handle.sandbox + "/instance");
+    ASSERT_TRUE(record) << record.error().line();
+    ::kill(std::stoi(record->substr(record->find("\"pid\":") + 6)), SIGKILL);
+    auto other = *LocalBackend::open({.state_path = dir_ + "/state", .pool = &*pool_});
+    EXPECT_EQ(run_task(other->exec(handle, shell("true"))).error().code, Code::NotFound);
+    EXPECT_EQ(run_task(other->create(spec())).has_value(), true);
+    EXPECT_TRUE(run_task(other->destroy(handle)));
+    EXPECT_FALSE(std::filesystem::exists(dir_ + "/state/sandbox/" + handle.sandbox));
+    for (const auto& found : *run_task(other->scan())) EXPECT_TRUE(run_task(other->destroy(found.sandbox)));
+    EXPECT_TRUE(run_task(backend_->destroy(handle)));
+}
+
+/// Killed at each label of a kept sandbox's making, the maker leaves what another process takes away.
+TEST_F(LocalBackendTest, WhatAKilledMakerLeftIsRemoved)
+{
+    for (const char* label :
+         {"sandbox recorded", "keeper started", "sandbox made", "exec prepared", "keeper killed"}) {
+        SCOPED_TRACE(label);
+        const SandboxSpec wanted = spec();
+        const pid_t maker = ::fork();
+        if (maker == 0) {
+            ::setenv("BERTH_TEST_KILL", label, 1);
+            auto state = StateDir::open(dir_ + "/state");
+            auto sandbox = Sandbox::create(*state, wanted, {});
+            if (sandbox && sandbox->exec(shell("sleep 100"))) (void)sandbox->destroy();
+            ::_exit(1);
+        }
+        int status = 0;
+        ::waitpid(maker, &status, 0);
+        ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        const auto found = run_task(backend_->scan());
+        ASSERT_EQ(found->size(), 1u);
+        const auto removed = run_task(backend_->destroy(found->front().sandbox));
+        EXPECT_TRUE(removed) << removed.error().line();
+        EXPECT_TRUE(std::filesystem::is_empty(dir_ + "/state/sandbox"));
+        EXPECT_TRUE(std::filesystem::is_empty(dir_ + "/state/trash"));
+    }
 }
 
 TEST_F(LocalBackendTest, FollowsACommandToItsEnd)

@@ -1,0 +1,141 @@
+#include "backend/local/instance.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/io.hpp"
+#include "base/strings.hpp"
+#include "core/spec_json.hpp"
+
+namespace berth::local {
+
+namespace {
+
+constexpr const char* kFile = "instance";
+constexpr const char* kNewFile = "instance.new";
+constexpr std::int64_t kMany = std::int64_t{1} << 62;
+
+json::Object layers_json(const RootLayers& layers)
+{
+    json::Object out;
+    out["root"] = layers.root;
+    out["usr"] = layers.usr;
+    out["usr_mask"] = layers.usr_mask;
+    out["etc_root"] = layers.etc_root;
+    out["devices"] = layers.devices;
+    return out;
+}
+
+json::Object groups_json(const sys::GroupPlaces& groups)
+{
+    json::Object out;
+    out["v2"] = groups.v2;
+    json::Array v1;
+    for (const auto& path : groups.v1) v1.emplace_back(path);
+    out["v1"] = std::move(v1);
+    return out;
+}
+
+Status read_text(const json::Reader& at, std::string_view name, std::string& out)
+{
+    BERTH_TRY(const auto member, at.at(name));
+    BERTH_TRY(out, member.string());
+    return {};
+}
+
+template <class T>
+Status read_number(const json::Reader& at, std::string_view name, std::int64_t high, T& out)
+{
+    BERTH_TRY(const auto member, at.at(name));
+    BERTH_TRY(const auto number, member.integer(0, high));
+    out = static_cast<T>(number);
+    return {};
+}
+
+Result<RootLayers> read_layers(const json::Reader& at)
+{
+    RootLayers out;
+    BERTH_CHECK(read_text(at, "root", out.root));
+    BERTH_CHECK(read_text(at, "usr", out.usr));
+    BERTH_CHECK(read_text(at, "usr_mask", out.usr_mask));
+    BERTH_CHECK(read_text(at, "etc_root", out.etc_root));
+    BERTH_TRY(const auto devices, at.at("devices"));
+    BERTH_TRY(out.devices, devices.boolean());
+    return out;
+}
+
+Result<sys::GroupPlaces> read_groups(const json::Reader& at)
+{
+    sys::GroupPlaces out;
+    BERTH_CHECK(read_text(at, "v2", out.v2));
+    BERTH_TRY(const auto v1, at.at("v1"));
+    BERTH_TRY(const auto paths, v1.strings());
+    if (paths.size() != out.v1.size()) return v1.refuse("{} hierarchies", paths.size());
+    std::ranges::copy(paths, out.v1.begin());
+    return out;
+}
+
+Result<Instance> read_document(const json::Reader& at)
+{
+    Instance out;
+    BERTH_TRY(const auto spec, at.at("spec"));
+    BERTH_TRY(out.spec, read_spec(spec));
+    BERTH_CHECK(read_number(at, "pid", 1 << 30, out.keeper.pid));
+    BERTH_CHECK(read_number(at, "start", kMany, out.keeper.start_time));
+    BERTH_CHECK(read_number(at, "pid_namespace", kMany, out.keeper.pid_namespace));
+    BERTH_CHECK(read_text(at, "boot", out.boot));
+    BERTH_CHECK(read_number(at, "ids", 2, out.mode));
+    BERTH_CHECK(read_number(at, "network", 2, out.net));
+    BERTH_TRY(const auto slot, at.find("slot"));
+    if (slot) {
+        BERTH_TRY(const auto number, slot->integer(0, sys::IdRange::kSlots - 1));
+        out.slot = static_cast<unsigned>(number);
+    }
+    BERTH_TRY(const auto layers, at.at("layers"));
+    BERTH_TRY(out.layers, read_layers(layers));
+    out.layers.kind = out.spec.root.kind;
+    BERTH_TRY(const auto groups, at.at("groups"));
+    BERTH_TRY(out.groups, read_groups(groups));
+    return out;
+}
+
+} // namespace
+
+std::string boot_id()
+{
+    std::string id = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+    while (!id.empty() && id.back() == '\n') id.pop_back();
+    return id;
+}
+
+Status write_instance(int directory, const Instance& instance)
+{
+    json::Object out;
+    out["spec"] = to_json(instance.spec);
+    out["pid"] = instance.keeper.pid;
+    out["start"] = instance.keeper.start_time;
+    out["pid_namespace"] = instance.keeper.pid_namespace;
+    out["boot"] = instance.boot;
+    out["ids"] = static_cast<int>(instance.mode);
+    out["network"] = static_cast<int>(instance.net);
+    if (instance.slot) out["slot"] = *instance.slot;
+    out["layers"] = layers_json(instance.layers);
+    out["groups"] = groups_json(instance.groups);
+    const UniqueFd file(
+        ::openat(directory, kNewFile, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return fail_errno("recording the keeper");
+    BERTH_CHECK(write_all(file.get(), json::dump(out)));
+    if (::renameat(directory, kNewFile, directory, kFile) != 0) return fail_errno("recording the keeper");
+    return {};
+}
+
+Result<Instance> read_instance(int directory)
+{
+    BERTH_TRY(const auto text, read_file_at(directory, kFile, 16_MiB));
+    BERTH_TRY(const auto document, json::parse(text, {.bytes = 16u << 20}));
+    auto read = read_document(json::Reader(document));
+    if (!read) return std::unexpected(std::move(read).error().while_doing("reading the record of a sandbox"));
+    return read;
+}
+
+} // namespace berth::local

@@ -40,15 +40,12 @@ struct Streams {
 };
 
 /// A terminal of the sandbox's own devpts, opened from outside.
-Status open_terminal(pid_t keeper, TerminalSize size, Streams& streams)
+Status open_terminal(int root, TerminalSize size, Streams& streams)
 {
-    const UniqueFd root(
-        ::open(fmt::format("/proc/{}/root", keeper).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!root) return fail_errno("opening the sandbox's root");
     open_how how{};
     how.flags = O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS;
-    UniqueFd master(static_cast<int>(::syscall(SYS_openat2, root.get(), "dev/pts/ptmx", &how, sizeof how)));
+    UniqueFd master(static_cast<int>(::syscall(SYS_openat2, root, "dev/pts/ptmx", &how, sizeof how)));
     if (!master) return fail_errno("opening a terminal of the sandbox");
     int unlock = 0;
     if (::ioctl(master.get(), TIOCSPTLCK, &unlock) != 0)
@@ -64,11 +61,11 @@ Status open_terminal(pid_t keeper, TerminalSize size, Streams& streams)
     return {};
 }
 
-Result<Streams> make_streams(const ExecSpec& spec, pid_t keeper)
+Result<Streams> make_streams(const ExecSpec& spec, int root)
 {
     Streams streams;
     if (spec.terminal) {
-        BERTH_CHECK(open_terminal(keeper, *spec.terminal, streams));
+        BERTH_CHECK(open_terminal(root, *spec.terminal, streams));
         return streams;
     }
     BERTH_TRY(auto out, make_pipe());
@@ -154,13 +151,16 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
         prepared_->plan.net == NetMode::Host && inner_spec.policy.network == policy::Network::Off;
 
     BERTH_TRY(const auto number, keeper_id(spec.id));
-    BERTH_TRY(const auto streams, make_streams(spec, keeper_pid_));
+    UniqueFd root;
+    if (spec.terminal) {
+        BERTH_TRY(root, open_of_keeper("root", O_PATH | O_DIRECTORY));
+    }
+    BERTH_TRY(const auto streams, make_streams(spec, root.get()));
     // A conversation of its own: the command itself speaks first on it, and then the keeper to us.
     BERTH_TRY(auto keeper, KeeperClient::connect(directory_.get(), "sock", 10s));
     UniqueFd users;
     if (identity.mode == IdMode::Mapped) {
-        users.reset(::open(fmt::format("/proc/{}/ns/user", keeper_pid_).c_str(), O_RDONLY | O_CLOEXEC));
-        if (!users) return fail_errno("opening the user namespace of {}", id());
+        BERTH_TRY(users, open_of_keeper("ns/user", O_RDONLY));
     }
     const auto env = environment(inner_spec, spec, user);
     const std::string cwd = working_directory(inner_spec, spec, user);

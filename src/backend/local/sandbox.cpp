@@ -201,6 +201,17 @@ Status Sandbox::destroy()
     return discard(*plan.state, id());
 }
 
+Result<UniqueFd> Sandbox::open_of_keeper(const char* what, int flags) const
+{
+    UniqueFd fd(::open(fmt::format("/proc/{}/{}", keeper_pid_, what).c_str(), flags | O_CLOEXEC));
+    const int error = errno;
+    // It has had the number all the time if it has it still.
+    pollfd dead{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&dead, 1, 0) != 0) return fail(Code::Unavailable, "the keeper of {} is gone", id());
+    if (!fd) return fail_with(error, "opening the {} of {}", what, id());
+    return fd;
+}
+
 Result<sys::SandboxFiles> Sandbox::files(const std::string& user) const
 {
     const auto& identity = prepared_->identity;
@@ -208,9 +219,7 @@ Result<sys::SandboxFiles> Sandbox::files(const std::string& user) const
     if (!user.empty()) {
         BERTH_TRY(account, account_for(user, prepared_->plan.layers, identity));
     }
-    const std::string path = fmt::format("/proc/{}/root", keeper_pid_);
-    UniqueFd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!root) return fail_errno("opening the root of {}", id());
+    BERTH_TRY(auto root, open_of_keeper("root", O_RDONLY | O_DIRECTORY));
     sys::FileCredentials credentials;
     if (identity.mode == IdMode::Own) {
         credentials.uid = ::geteuid();

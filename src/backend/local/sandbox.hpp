@@ -119,6 +119,8 @@ private:
     [[nodiscard]] Result<Starting> start(const ExecSpec& spec);
     void abandon(const ExecSpec& spec, Starting& starting);
     [[nodiscard]] Result<sys::SandboxGroup> group_of(const std::string& exec) const;
+    /// "root" or "ns/user" of the keeper in /proc, and of no other process that has its number by now.
+    [[nodiscard]] Result<UniqueFd> open_of_keeper(const char* what, int flags) const;
     [[nodiscard]] std::vector<std::string> struck_by(const std::string& exec);
     [[nodiscard]] Status exec_in_keeper(const ExecSpec& spec, const Account& user, Starting& starting);
     [[nodiscard]] Status exec_narrower(const ExecSpec& spec, const Account& user, Starting& starting);

@@ -58,6 +58,8 @@ std::vector<std::string> nsjail_words(const std::string& program, const std::str
 
 Skipped absent(const std::string& name)
 {
+    if (name == kNsjail)
+        return {.name = name, .reason = "not in PATH", .remedy = "build it: Debian 12 has no package of it"};
     const std::string package = name == kBwrap ? "bubblewrap" : name;
     return {.name = name, .reason = "not in PATH", .remedy = "apt-get install " + package};
 }

@@ -178,7 +178,9 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     outcome.struck = limits.struck();
     outcome.by_wall_time = seen.timed_out && wall_first;
     if (outcome.by_wall_time) outcome.struck.push_back(struck::by_wall_time(*wall));
-    if (seen.disk_full) outcome.struck.push_back(struck::by_disk(plan.disk));
+    // A live view shows the host's own disk, which is no limit of ours.
+    if (seen.disk_full && plan.layers.kind != Template::Kind::Live)
+        outcome.struck.push_back(struck::by_disk(plan.disk));
     hooks::kill_point("before removing limits");
     limits.remove();
     if (seen.not_started)

@@ -57,10 +57,17 @@ Result<UniqueFd> make_directory(const StateDir& state, const std::string& id)
 {
     BERTH_TRY(const auto all, open_at(state.fd(), "sandbox"));
     if (::mkdirat(all.get(), id.c_str(), 0700) != 0) return fail_errno("creating sandbox {}", id);
+    ScopeExit undo([&] { ::unlinkat(all.get(), id.c_str(), AT_REMOVEDIR); });
     BERTH_TRY(auto directory, open_at(all.get(), id.c_str()));
-    // Until the keeper is recorded: whoever finds it unlocked and without a record may remove it.
+    // Until the keeper is recorded: whoever finds it unlocked and without a record may remove it, and
+    // somebody may have done so just now.
     if (::flock(directory.get(), LOCK_EX) != 0) return fail_errno("locking sandbox {}", id);
+    struct stat ours{}, named{};
+    if (::fstat(directory.get(), &ours) != 0 ||
+        ::fstatat(all.get(), id.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 || ours.st_ino != named.st_ino)
+        return fail(Code::Unavailable, "sandbox {} was removed while it was made", id);
     if (::mkdirat(directory.get(), "exec", 0700) != 0) return fail_errno("creating the logs of {}", id);
+    undo.dismiss();
     return directory;
 }
 
@@ -140,6 +147,7 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
         }
     }
 
+    hooks::kill_point("sandbox's groups made");
     BERTH_TRY(auto listener, sys::listen_at(directory.get(), kSocket, sys::SocketKind::SeqPacket));
     BERTH_TRY(const int image, keeper_image());
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));

@@ -12,6 +12,7 @@
 #include "backend/local/sandbox.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
+#include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "sys/remove_tree.hpp"
 
@@ -79,10 +80,17 @@ Result<Sandbox::Starting> Sandbox::make_starting(int all, const std::string& nam
 {
     Starting made;
     if (::mkdirat(all, name.c_str(), 0700) != 0) return fail_errno("creating the log {} of {}", name, id());
+    ScopeExit undo([&] {
+        if (made.group) (void)made.group->remove();
+        (void)sys::remove_tree(all, name);
+    });
     BERTH_TRY(made.directory, open_dir_at(all, name));
     BERTH_TRY(auto log, ExecLog::create(made.directory.get(), streams));
     made.log.emplace(std::move(log));
-    if (!group_) return made;
+    if (!group_) {
+        undo.dismiss();
+        return made;
+    }
     const std::string group = name.starts_with('.') ? name.substr(1) : name;
     if (group != name && ::symlinkat(group.c_str(), made.directory.get(), kGroupLink) != 0)
         return fail_errno("naming the group of {}", name);
@@ -90,6 +98,7 @@ Result<Sandbox::Starting> Sandbox::make_starting(int all, const std::string& nam
     const auto& identity = prepared_->identity;
     if (identity.mode == IdMode::Mapped && !made.group->places().v2.empty())
         BERTH_CHECK(made.group->delegate(identity.outside(0), identity.outside(0)));
+    undo.dismiss();
     return made;
 }
 
@@ -99,11 +108,12 @@ Result<Sandbox::Starting> Sandbox::start(const ExecSpec& spec)
     if (spec.terminal || spares_.empty())
         return make_starting(all.get(), spec.id,
                              spec.terminal ? ExecLog::Streams::Terminal : ExecLog::Streams::Separate);
-    Spare spare = std::move(spares_.front());
-    spares_.pop_front();
-    if (::renameat2(all.get(), spare.name.c_str(), all.get(), spec.id.c_str(), RENAME_NOREPLACE) != 0)
+    const std::string& spare = spares_.front().name;
+    if (::renameat2(all.get(), spare.c_str(), all.get(), spec.id.c_str(), RENAME_NOREPLACE) != 0)
         return fail_errno("naming the log of {}", spec.id);
-    return std::move(spare.parts);
+    Starting parts = std::move(spares_.front().parts);
+    spares_.pop_front();
+    return parts;
 }
 
 Result<sys::SandboxGroup> Sandbox::group_of(const std::string& exec) const

@@ -44,20 +44,24 @@ Result<UniqueFd> open_keeper(const Instance& instance)
     return pidfd;
 }
 
+/// The lock of a killed maker ends with the last process that has its descriptors: a helper of his may
+/// be a moment behind.
+bool lock(int directory, int how)
+{
+    for (int tries = 0; tries < 20; ++tries) {
+        if (::flock(directory, how | LOCK_NB) == 0) return true;
+        std::this_thread::sleep_for(5ms);
+    }
+    return false;
+}
+
 } // namespace
 
 bool being_made(int directory)
 {
-    // The lock of a killed maker ends with the last process that has its descriptors: a helper of his
-    // may be a moment behind.
-    for (int tries = 0; tries < 20; ++tries) {
-        if (::flock(directory, LOCK_SH | LOCK_NB) == 0) {
-            ::flock(directory, LOCK_UN);
-            return false;
-        }
-        std::this_thread::sleep_for(5ms);
-    }
-    return true;
+    if (!lock(directory, LOCK_SH)) return true;
+    ::flock(directory, LOCK_UN);
+    return false;
 }
 
 Result<Sandbox> Sandbox::open(const StateDir& state, const std::string& id)
@@ -107,7 +111,9 @@ Status Sandbox::remove_dead(const StateDir& state, const std::string& id)
     auto directory = open_directory(state, id);
     if (!directory && directory.error().code == Code::NotFound) return {};
     if (!directory) return std::unexpected(std::move(directory).error());
-    if (being_made(directory->get())) return fail(Code::Unavailable, "sandbox {} is being made", id);
+    // Held until it is gone: a maker that comes too late to lock it sees that it is not there any more.
+    if (!lock(directory->get(), LOCK_EX))
+        return fail(Code::Unavailable, "sandbox {} is being made, or removed by somebody else", id);
     if (auto keeper = KeeperClient::connect(directory->get(), "sock", kPatience)) BERTH_CHECK(keeper->stop());
     if (const auto instance = read_instance(directory->get()); instance && !instance->groups.empty())
         BERTH_CHECK(sys::KeptGroup::remove(instance->groups));

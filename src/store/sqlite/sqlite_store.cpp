@@ -1,9 +1,10 @@
 // Records, snapshots and leases. Nothing here knows what they mean: core/lifecycle does.
 #include "store/sqlite/sqlite_store.hpp"
 
-#include <sys/stat.h>
+#include <fcntl.h>
 
 #include "base/strings.hpp"
+#include "base/unique_fd.hpp"
 #include "core/spec_json.hpp"
 #include "store/sqlite/ledger.hpp"
 #include "store/sqlite/schema.hpp"
@@ -87,9 +88,13 @@ SnapshotRecord read_snapshot(const Statement& row)
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path, const Clock& clock)
 {
+    {
+        // Made by us, so that SQLite gives its journal the same mode; one that is there is left alone.
+        const UniqueFd made(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (!made) return fail_errno("opening the store {}", path);
+    }
     BERTH_TRY(auto writes, Connection::open(path));
     BERTH_CHECK(migrate(writes));
-    if (::chmod(path.c_str(), 0600) != 0) return fail_errno("closing {} to others", path);
     BERTH_TRY(auto reads, Connection::open(path));
     return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(writes), std::move(reads), clock));
 }

@@ -15,6 +15,7 @@
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "support/run_task.hpp"
+#include "sys/cgroup.hpp"
 #include "sys/remove_tree.hpp"
 
 namespace berth::local {
@@ -247,10 +248,12 @@ TEST_F(LocalBackendTest, RemovesWhatIsLeftOfADeadOne)
 /// Killed at each label of a kept sandbox's making, the maker leaves what another process takes away.
 TEST_F(LocalBackendTest, WhatAKilledMakerLeftIsRemoved)
 {
-    for (const char* label :
-         {"sandbox recorded", "keeper started", "sandbox made", "exec prepared", "keeper killed"}) {
+    for (const char* label : {"sandbox recorded", "sandbox's groups made", "keeper started", "sandbox made",
+                              "exec prepared", "keeper killed"}) {
         SCOPED_TRACE(label);
-        const SandboxSpec wanted = spec();
+        SandboxSpec wanted = spec();
+        const auto tree = sys::CgroupTree::open();
+        if (tree.of(sys::Controller::Memory).available()) wanted.policy.limits.memory = 256_MiB;
         const pid_t maker = ::fork();
         if (maker == 0) {
             ::setenv("BERTH_TEST_KILL", label, 1);
@@ -268,6 +271,11 @@ TEST_F(LocalBackendTest, WhatAKilledMakerLeftIsRemoved)
         EXPECT_TRUE(removed) << removed.error().line();
         EXPECT_TRUE(std::filesystem::is_empty(dir_ + "/state/sandbox"));
         EXPECT_TRUE(std::filesystem::is_empty(dir_ + "/state/trash"));
+        const auto groups = tree.kept_places(wanted.id, {.memory = 256_MiB});
+        for (const auto& path : groups.distinct_v1()) EXPECT_FALSE(std::filesystem::exists(path)) << path;
+        if (!groups.v2.empty()) {
+            EXPECT_FALSE(std::filesystem::exists(groups.v2)) << groups.v2;
+        }
     }
 }
 

@@ -88,10 +88,13 @@ TEST_F(SqliteStoreTest, KeepsARecordAcrossOpenings)
 
 TEST_F(SqliteStoreTest, IsClosedToOthers)
 {
-    ASSERT_TRUE(store());
-    struct stat st{};
-    ASSERT_EQ(::stat(file_.c_str(), &st), 0);
-    EXPECT_EQ(st.st_mode & 0777, 0600u);
+    const auto s = store();
+    ASSERT_TRUE(s->append({event("a", "x")}));
+    for (const char* part : {"", "-wal", "-shm"}) {
+        struct stat st{};
+        ASSERT_EQ(::stat((file_ + part).c_str(), &st), 0) << part;
+        EXPECT_EQ(st.st_mode & 0777, 0600u) << part;
+    }
 }
 
 TEST_F(SqliteStoreTest, RefusesAnUpdateOfWhatSomebodyElseChanged)

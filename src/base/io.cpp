@@ -1,7 +1,10 @@
 #include "base/io.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+
+#include <algorithm>
 
 #include "base/scope_exit.hpp"
 
@@ -96,6 +99,24 @@ Status make_dirs(const std::string& path, unsigned mode)
         if (at != std::string::npos) ++at;
     }
     return {};
+}
+
+Result<std::vector<std::string>> list_names(int dir)
+{
+    // A descriptor of its own: the position of a directory is shared by copies.
+    UniqueFd own(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR* const stream = own ? ::fdopendir(own.get()) : nullptr;
+    if (stream == nullptr) return fail_errno("reading a directory");
+    [[maybe_unused]] const int taken = own.release();
+    const ScopeExit close([&] { ::closedir(stream); });
+    std::vector<std::string> names;
+    for (errno = 0; const dirent* entry = ::readdir(stream); errno = 0) { // NOLINT(concurrency-mt-unsafe)
+        const std::string_view name = &entry->d_name[0];
+        if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) return fail_errno("reading a directory");
+    std::ranges::sort(names);
+    return names;
 }
 
 } // namespace berth

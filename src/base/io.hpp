@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -30,6 +31,9 @@ namespace berth {
 
 /// O_PATH directory descriptor, no symlink at the last component.
 [[nodiscard]] Result<UniqueFd> open_dir(const std::string& path);
+
+/// The names in a directory, sorted, without "." and "..".
+[[nodiscard]] Result<std::vector<std::string>> list_names(int dir);
 
 /// Creates missing directories of an absolute path of our own (never one inside a sandbox).
 [[nodiscard]] Status make_dirs(const std::string& path, unsigned mode);

@@ -107,29 +107,48 @@ Task<Result<RunOutcome>> Backend::run(SandboxSpec sandbox, ExecSpec exec, RunStr
     co_return outcome;
 }
 
-Task<Status> Backend::stop(SandboxHandle) { co_return unsupported(Operation::Stop, name()); }
-Task<Status> Backend::start(SandboxHandle) { co_return unsupported(Operation::Stop, name()); }
+Task<Status> Backend::stop(SandboxHandle, std::chrono::milliseconds)
+{
+    co_return unsupported(Operation::Stop, name());
+}
+
+Task<Result<Started>> Backend::start(SandboxHandle) { co_return unsupported(Operation::Stop, name()); }
 Task<Status> Backend::pause(SandboxHandle) { co_return unsupported(Operation::Pause, name()); }
 Task<Status> Backend::resume(SandboxHandle) { co_return unsupported(Operation::Pause, name()); }
 
-Task<Status> Backend::snapshot(SandboxHandle, std::string)
+Task<Result<SnapshotTaken>> Backend::snapshot(SandboxHandle, SnapshotRequest)
 {
     co_return unsupported(Operation::Snapshot, name());
 }
 
-Task<Result<SandboxHandle>> Backend::fork(SandboxHandle, SandboxSpec)
-{
-    co_return unsupported(Operation::Fork, name());
-}
+Task<Status> Backend::drop_snapshot(SnapshotSource) { co_return Status{}; }
 
 Task<Result<UniqueFd>> Backend::dial(SandboxHandle, std::uint16_t)
 {
     co_return unsupported(Operation::Ports, name());
 }
 
-Task<Result<std::vector<std::string>>> Backend::watch(SandboxHandle, FilePath, SteadyTime)
+Task<Result<std::vector<FileChange>>> Backend::watch(SandboxHandle, std::string, FilePath, SteadyTime)
 {
     co_return unsupported(Operation::Watch, name());
 }
+
+Task<Status> Backend::unwatch(std::string) { co_return Status{}; }
+
+Task<Status> Backend::read_archive(SandboxHandle, FilePath, ArchiveOptions, ByteSink)
+{
+    co_return unsupported(Operation::Archive, name());
+}
+
+Task<Status> Backend::write_archive(SandboxHandle, FilePath, ByteSource, ArchiveLimits)
+{
+    co_return unsupported(Operation::Archive, name());
+}
+
+Task<Status> Backend::keep_alive(SandboxHandle, std::chrono::seconds) { co_return Status{}; }
+
+Task<Result<SandboxHandle>> Backend::attach(std::string) { co_return unsupported(Operation::Attach, name()); }
+
+Task<Result<Collected>> Backend::collect(std::string, bool) { co_return Collected{}; }
 
 } // namespace berth

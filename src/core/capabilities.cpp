@@ -11,9 +11,10 @@ std::string_view to_string(Operation operation) noexcept
     case Operation::Stop: return "stop";
     case Operation::Pause: return "pause";
     case Operation::Snapshot: return "snapshot";
-    case Operation::Fork: return "fork";
     case Operation::Ports: return "ports";
     case Operation::Watch: return "watch";
+    case Operation::Archive: return "archive";
+    case Operation::Attach: return "attach";
     }
     return "unknown operation";
 }
@@ -21,7 +22,7 @@ std::string_view to_string(Operation operation) noexcept
 std::vector<Operation> all_operations()
 {
     std::vector<Operation> all;
-    for (auto i = static_cast<int>(Operation::Pty); i <= static_cast<int>(Operation::Watch); ++i)
+    for (auto i = static_cast<int>(Operation::Pty); i <= static_cast<int>(Operation::Attach); ++i)
         all.push_back(static_cast<Operation>(i));
     return all;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,10 +17,11 @@ enum class Operation {
     ExecPolicy, ///< an exec with a policy narrower than the sandbox's
     Stop,       ///< end the processes, keep the files, start again
     Pause,      ///< freeze and resume with memory kept
-    Snapshot,   ///< keep the files, restore them elsewhere
-    Fork,       ///< further sandboxes from the state of this one
+    Snapshot,   ///< keep the files, make further sandboxes from them
     Ports,      ///< dial a port inside
     Watch,      ///< be told of changes of files
+    Archive,    ///< whole trees in and out
+    Attach,     ///< borrow an instance that somebody else made
 };
 
 [[nodiscard]] std::string_view to_string(Operation operation) noexcept;
@@ -29,6 +31,8 @@ enum class Operation {
 struct Capabilities {
     policy::Holdings holds; ///< at which tier each kind of rule is held
     std::set<Operation> operations;
+    std::vector<std::string> snapshots; ///< kinds it makes, the best first
+    std::vector<std::string> restores;  ///< kinds it can start from
 
     [[nodiscard]] bool can(Operation operation) const { return operations.contains(operation); }
 };

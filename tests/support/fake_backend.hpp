@@ -24,10 +24,10 @@ public:
     [[nodiscard]] std::string_view name() const override { return "fake"; }
     [[nodiscard]] Capabilities capabilities() const override { return {}; }
 
-    Task<Result<SandboxHandle>> create(SandboxSpec spec) override
+    Task<Result<SandboxHandle>> create(CreateRequest request) override
     {
         asked.emplace_back("create");
-        co_return SandboxHandle{.sandbox = spec.id, .native = "native"};
+        co_return SandboxHandle{.sandbox = request.spec.id, .native = "native"};
     }
     Task<Status> destroy(SandboxHandle) override
     {
@@ -36,6 +36,12 @@ public:
         co_return Status{};
     }
     Task<Result<std::vector<Found>>> scan() override { co_return std::vector<Found>{}; }
+    Task<Result<Found>> inspect(SandboxHandle sandbox) override
+    {
+        co_return Found{.sandbox = std::move(sandbox), .health = Health::Healthy, .state = State::Running};
+    }
+    Task<Result<std::vector<ExecInfo>>> execs(SandboxHandle) override { co_return std::vector<ExecInfo>{}; }
+    Task<Status> settle_exec(SandboxHandle, std::string) override { co_return Status{}; }
     Task<Status> exec(SandboxHandle, ExecSpec) override
     {
         asked.emplace_back("exec");

@@ -2,14 +2,13 @@
 
 #include "backend/local/local_backend.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "backend/local/group_pool.hpp"
 #include "backend/local/holdings.hpp"
 #include "base/ids.hpp"
-#include "base/scope_exit.hpp"
+#include "base/io.hpp"
 #include "base/strings.hpp"
 
 namespace berth::local {
@@ -24,6 +23,13 @@ Status check_id(const std::string& id)
 {
     if (is_id(id, "sbx_")) return {};
     return fail(Code::Invalid, "'{}' is not the id of a sandbox", printable(id, 60));
+}
+
+Result<UniqueFd> open_sandboxes(const StateDir& state)
+{
+    UniqueFd all(::openat(state.fd(), "sandbox", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!all) return fail_errno("opening {}", state.sandboxes());
+    return all;
 }
 
 Result<Capabilities> probe(const StateDir& state)
@@ -49,6 +55,15 @@ Health health_of(int sandboxes, const std::string& id)
         return error == ECONNREFUSED || error == ENOENT ? Health::Gone : Health::Unresponsive;
     }
     return keeper->ping() ? Health::Healthy : Health::Unresponsive;
+}
+
+Found found_at(int sandboxes, const std::string& id)
+{
+    const Health health = health_of(sandboxes, id);
+    return {.sandbox = {.sandbox = id, .native = id},
+            .health = health,
+            .state = health == Health::Gone ? State::Lost : State::Running,
+            .labels = {}};
 }
 
 } // namespace
@@ -166,27 +181,17 @@ Status LocalBackend::remove(const std::string& id)
 
 Result<std::vector<Found>> LocalBackend::look() const
 {
-    const int fd = ::open(state_.sandboxes().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) return fail_errno("opening {}", state_.sandboxes());
-    DIR* const all = ::fdopendir(fd);
-    if (all == nullptr) {
-        ::close(fd);
-        return fail_errno("reading {}", state_.sandboxes());
-    }
-    ScopeExit close([&] { ::closedir(all); });
+    BERTH_TRY(const auto all, open_sandboxes(state_));
+    BERTH_TRY(const auto names, list_names(all.get()));
     std::vector<Found> found;
-    for (errno = 0; const dirent* entry = ::readdir(all); errno = 0) { // NOLINT(concurrency-mt-unsafe)
-        const std::string id = &entry->d_name[0];
-        if (!is_id(id, "sbx_")) continue;
-        found.push_back({.sandbox = {.sandbox = id, .native = id}, .health = health_of(::dirfd(all), id)});
-    }
-    if (errno != 0) return fail_errno("reading {}", state_.sandboxes());
+    for (const auto& id : names)
+        if (is_id(id, "sbx_")) found.push_back(found_at(all.get(), id));
     return found;
 }
 
-Task<Result<SandboxHandle>> LocalBackend::create(SandboxSpec spec)
+Task<Result<SandboxHandle>> LocalBackend::create(CreateRequest request)
 {
-    co_return co_await pool_.call([&] { return make(spec); });
+    co_return co_await pool_.call([&] { return make(request.spec); });
 }
 
 Task<Status> LocalBackend::destroy(SandboxHandle sandbox)
@@ -197,6 +202,15 @@ Task<Status> LocalBackend::destroy(SandboxHandle sandbox)
 Task<Result<std::vector<Found>>> LocalBackend::scan()
 {
     co_return co_await pool_.call([&] { return look(); });
+}
+
+Task<Result<Found>> LocalBackend::inspect(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&]() -> Result<Found> {
+        BERTH_CHECK(check_id(sandbox.native));
+        BERTH_TRY(const auto all, open_sandboxes(state_));
+        return found_at(all.get(), sandbox.native);
+    });
 }
 
 } // namespace berth::local

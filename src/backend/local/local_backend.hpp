@@ -23,9 +23,10 @@ public:
     [[nodiscard]] std::string_view name() const override { return "local"; }
     [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
 
-    Task<Result<SandboxHandle>> create(SandboxSpec spec) override;
+    Task<Result<SandboxHandle>> create(CreateRequest request) override;
     Task<Status> destroy(SandboxHandle sandbox) override;
     Task<Result<std::vector<Found>>> scan() override;
+    Task<Result<Found>> inspect(SandboxHandle sandbox) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
     Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,
@@ -38,6 +39,8 @@ public:
                                           std::string bytes) override;
     Task<Status> close_input(SandboxHandle sandbox, std::string exec, std::uint64_t write_id) override;
     Task<Status> resize(SandboxHandle sandbox, std::string exec, TerminalSize size) override;
+    Task<Result<std::vector<ExecInfo>>> execs(SandboxHandle sandbox) override;
+    Task<Status> settle_exec(SandboxHandle sandbox, std::string exec) override;
 
     Task<Result<std::string>> read_file(SandboxHandle sandbox, FilePath file, Bytes limit) override;
     Task<Status> write_file(SandboxHandle sandbox, FilePath file, std::string bytes,

@@ -199,4 +199,14 @@ Task<Status> LocalBackend::remove_file(SandboxHandle sandbox, FilePath file, Rem
     co_return co_await with_files(sandbox, file.user, remove);
 }
 
+Task<Result<std::vector<ExecInfo>>> LocalBackend::execs(SandboxHandle sandbox)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.all_execs(); });
+}
+
+Task<Status> LocalBackend::settle_exec(SandboxHandle sandbox, std::string exec)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.settle(exec); });
+}
+
 } // namespace berth::local

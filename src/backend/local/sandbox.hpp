@@ -13,7 +13,7 @@
 #include "backend/local/exec_follower.hpp"
 #include "backend/local/keeper_client.hpp"
 #include "backend/local/prepare.hpp"
-#include "core/exec_spec.hpp"
+#include "core/backend.hpp"
 #include "sys/cgroup.hpp"
 #include "sys/sandbox_files.hpp"
 #include "sys/spawner.hpp"
@@ -82,6 +82,10 @@ public:
     [[nodiscard]] Status close_input(const std::string& exec, std::uint64_t write_id);
     [[nodiscard]] Status resize(const std::string& exec, TerminalSize size);
     [[nodiscard]] Result<std::vector<keeper::Item>> execs() { return keeper_.list(); }
+    /// Every exec that has a log, oldest first.
+    [[nodiscard]] Result<std::vector<ExecInfo>> all_execs() const;
+    /// Brings its log to the disk.
+    [[nodiscard]] Status settle(const std::string& exec);
 
     /// The sandbox's files with the rights of a user inside; empty: the sandbox's own user.
     [[nodiscard]] Result<sys::SandboxFiles> files(const std::string& user = {}) const;

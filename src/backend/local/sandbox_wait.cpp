@@ -1,5 +1,6 @@
 // The end of an exec of a kept sandbox: how it is learned, and what brought it about.
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -7,6 +8,8 @@
 #include <utility>
 
 #include "backend/local/sandbox.hpp"
+#include "base/ids.hpp"
+#include "base/io.hpp"
 #include "core/struck.hpp"
 
 namespace berth::local {
@@ -36,6 +39,28 @@ Result<std::optional<ExitStatus>> find_exit(const ExecLog& log, std::uint64_t& a
 }
 
 } // namespace
+
+Result<std::vector<ExecInfo>> Sandbox::all_execs() const
+{
+    const UniqueFd fd(::openat(directory_.get(), "exec", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd) return fail_errno("opening the logs of {}", id());
+    BERTH_TRY(const auto names, list_names(fd.get()));
+    std::vector<ExecInfo> out;
+    for (const auto& name : names) {
+        if (!is_id(name, "exec_")) continue;
+        BERTH_TRY(const auto log, open_log(name));
+        std::uint64_t at = 0;
+        BERTH_TRY(const auto status, find_exit(log, at));
+        out.push_back({.id = name, .running = !status, .status = status, .events = at});
+    }
+    return out;
+}
+
+Status Sandbox::settle(const std::string& exec)
+{
+    BERTH_TRY(const auto log, open_log(exec));
+    return log.sync();
+}
 
 /// The keeper tells whoever started it. Whoever else asks is woken by it through an eventfd and looks in
 /// the log, which is right also when the word is still on its way.

@@ -51,14 +51,14 @@ TEST(Backend, RefusesWhatItDoesNotClaimNamingIt)
 {
     FakeBackend backend;
     const SandboxHandle sandbox{.sandbox = "sbx_1", .native = "1"};
-    expect_unsupported(run_task(backend.stop(sandbox)), "stop");
+    expect_unsupported(run_task(backend.stop(sandbox, std::chrono::seconds(1))), "stop");
     expect_unsupported(run_task(backend.start(sandbox)), "stop");
     expect_unsupported(run_task(backend.pause(sandbox)), "pause");
     expect_unsupported(run_task(backend.resume(sandbox)), "pause");
-    expect_unsupported(run_task(backend.snapshot(sandbox, "snap_1")), "snapshot");
-    expect_unsupported(run_task(backend.fork(sandbox, {})), "fork");
+    expect_unsupported(run_task(backend.snapshot(sandbox, {})), "snapshot");
+    expect_unsupported(run_task(backend.attach("c0ffee")), "attach");
     expect_unsupported(run_task(backend.dial(sandbox, 80)), "ports");
-    expect_unsupported(run_task(backend.watch(sandbox, {}, SteadyTime{})), "watch");
+    expect_unsupported(run_task(backend.watch(sandbox, "w", {}, SteadyTime{})), "watch");
 }
 
 TEST(BackendRun, CreatesRunsAndDestroys)

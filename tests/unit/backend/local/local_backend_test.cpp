@@ -468,7 +468,7 @@ TEST_F(LocalBackendTest, ClaimsWhatItCanAndRefusesTheRest)
     EXPECT_TRUE(have.can(Operation::ExecPolicy));
     EXPECT_EQ(have.can(Operation::Users), ::geteuid() == 0);
     EXPECT_EQ(have.holds.of(policy::Feature::NetworkOff).tier, policy::Tier::Outside);
-    for (const auto operation : {Operation::Pause, Operation::Snapshot, Operation::Fork, Operation::Ports})
+    for (const auto operation : {Operation::Pause, Operation::Snapshot, Operation::Ports})
         EXPECT_FALSE(have.can(operation)) << to_string(operation);
     const Made made;
     EXPECT_EQ(run_task(backend_->pause(made.handle)).error().code, Code::Unsupported);

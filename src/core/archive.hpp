@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace berth {
+
+/// Takes the next bytes of a stream; a failure ends it. Called on a thread that may block.
+using ByteSink = std::function<Status(std::string_view)>;
+/// Gives the next bytes of a stream, none at its end. Called on a thread that may block.
+using ByteSource = std::function<Result<std::string>()>;
+
+/// A tree of files as a POSIX tar: names relative to its root, "." first.
+struct ArchiveOptions {
+    std::vector<std::string> skip; ///< paths below the root, literal; left out with all below them
+};
+
+/// What becomes of links that lead out of the tree.
+enum class ExternalLinks { Keep, Refuse, Drop };
+
+struct ArchiveLimits {
+    Bytes input = 1_GiB;
+    Bytes extracted = 4_GiB;
+    std::uint64_t members = 100'000;
+    ExternalLinks links = ExternalLinks::Keep;
+};
+
+} // namespace berth

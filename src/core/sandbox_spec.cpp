@@ -12,7 +12,7 @@ namespace berth {
 
 namespace {
 
-constexpr std::size_t kMaxVariable = 32 * 4096; // MAX_ARG_STRLEN
+constexpr std::size_t kMaxVariable = 131'072; // MAX_ARG_STRLEN
 constexpr std::size_t kMaxEnvironment = 1u << 20;
 
 /// Cuts a known mode off the end: "a:b:rw" -> rw.
@@ -41,6 +41,42 @@ bool reserved_target(std::string_view target)
     for (const std::string_view top : {"/proc", "/sys", "/dev"})
         if (target == top || (target.starts_with(top) && target[top.size()] == '/')) return true;
     return false;
+}
+
+Status check_target(const std::string& target, const std::string& what)
+{
+    if (target == "/") return fail(Code::Invalid, "cannot mount {} over /", printable(what));
+    if (reserved_target(target))
+        return fail(Code::Invalid, "cannot mount over {}: berth makes /proc, /sys and /dev itself", target);
+    return {};
+}
+
+bool within(std::string_view path, std::string_view dir)
+{
+    return path == dir || (path.starts_with(dir) && path[dir.size()] == '/');
+}
+
+/// One below the other would be shown or hidden by the order they are mounted in.
+Status validate_volumes(const SandboxSpec& spec)
+{
+    BERTH_CHECK(validate_volume_names(spec.volumes));
+    for (std::size_t i = 0; i < spec.volumes.size(); ++i) {
+        const Volume& volume = spec.volumes[i];
+        const std::string what = fmt::format("volume '{}'", printable(volume.name, 60));
+        BERTH_TRY(const auto normal, policy::normalise(volume.target));
+        if (normal != volume.target)
+            return fail(Code::Invalid, "the target '{}' of {} is not a plain absolute path",
+                        printable(volume.target), what);
+        BERTH_CHECK(check_target(volume.target, what));
+        const auto refuse_overlap = [&](const std::string& other, std::string_view kind) -> Status {
+            if (!within(other, volume.target) && !within(volume.target, other)) return {};
+            return fail(Code::Invalid, "{} on {} and the {} on {} lie in each other", what,
+                        printable(volume.target), kind, printable(other));
+        };
+        for (std::size_t j = 0; j < i; ++j) BERTH_CHECK(refuse_overlap(spec.volumes[j].target, "volume"));
+        for (const auto& mount : spec.mounts) BERTH_CHECK(refuse_overlap(mount.target, "mount"));
+    }
+    return {};
 }
 
 } // namespace
@@ -146,11 +182,7 @@ Status validate(const SandboxSpec& spec)
 {
     std::set<std::string> targets;
     for (const auto& mount : spec.mounts) {
-        if (mount.target == "/")
-            return fail(Code::Invalid, "cannot mount {} over /", printable(mount.source));
-        if (reserved_target(mount.target))
-            return fail(Code::Invalid, "cannot mount over {}: berth makes /proc, /sys and /dev itself",
-                        mount.target);
+        BERTH_CHECK(check_target(mount.target, mount.source));
         if (!targets.insert(mount.target).second)
             return fail(Code::Invalid, "two mounts on {}", printable(mount.target));
         struct stat st{};
@@ -166,6 +198,7 @@ Status validate(const SandboxSpec& spec)
             return fail(Code::Invalid,
                         "cannot mount the host's / into a sandbox: name the directories it needs");
     }
+    BERTH_CHECK(validate_volumes(spec));
     BERTH_CHECK(validate_env(spec.env));
     if (spec.hostname.empty() || spec.hostname.size() > 63 ||
         spec.hostname.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") !=

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "core/volume.hpp"
 #include "policy/policy.hpp"
 
 namespace berth {
@@ -61,6 +62,7 @@ struct SandboxSpec {
     policy::Policy policy;
     LimitMode limit_mode = LimitMode::Enforce;
     std::vector<Mount> mounts;
+    std::vector<Volume> volumes;
     std::map<std::string, std::string> env;
     std::string user = "user";
     std::string workdir; ///< empty: the first workspace, else the user's home
@@ -70,7 +72,8 @@ struct SandboxSpec {
 };
 
 /// Refuses what can never succeed, naming each object: bad names, a mount over "/", two mounts on
-/// one target, a source that does not exist, NUL bytes, an environment over the kernel's limit.
+/// one target, a volume above or below another mount, a source that does not exist, NUL bytes, an
+/// environment over the kernel's limit.
 [[nodiscard]] Status validate(const SandboxSpec& spec);
 
 /// NAME=value pairs as a process gets them; refuses what no environment can carry.

@@ -42,6 +42,8 @@ std::string spec_hash(const SandboxSpec& spec)
     counted.labels.clear();
     counted.policy.name.clear();
     std::ranges::sort(counted.mounts, {}, &Mount::target);
+    std::ranges::sort(counted.volumes, {}, &Volume::target);
+    for (auto& volume : counted.volumes) volume.source.clear();
     json::Object document = to_json(counted);
     document["v"] = 1;
     return "v1-" + sha256_hex(json::dump(sorted(document))).substr(0, 32);

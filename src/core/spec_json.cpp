@@ -44,6 +44,35 @@ json::Object mount_json(const Mount& mount)
     return out;
 }
 
+json::Object volume_json(const Volume& volume)
+{
+    json::Object out;
+    out["name"] = volume.name;
+    out["target"] = volume.target;
+    out["mode"] = volume.writable ? "rw" : "ro";
+    if (!volume.source.empty()) out["source"] = volume.source;
+    return out;
+}
+
+Result<Volume> read_volume(const json::Reader& at)
+{
+    BERTH_CHECK(at.only({"name", "target", "mode", "source"}));
+    Volume out;
+    BERTH_TRY(const auto name, at.at("name"));
+    BERTH_TRY(out.name, name.string());
+    BERTH_TRY(const auto target, at.at("target"));
+    BERTH_TRY(out.target, target.string());
+    BERTH_TRY(const auto mode_at, at.at("mode"));
+    BERTH_TRY(const auto mode, mode_at.string());
+    if (mode != "rw" && mode != "ro") return mode_at.refuse("no mode '{}'", mode);
+    out.writable = mode == "rw";
+    BERTH_TRY(const auto source, at.find("source"));
+    if (source) {
+        BERTH_TRY(out.source, source->string());
+    }
+    return out;
+}
+
 Result<Template> read_template(const json::Reader& at)
 {
     BERTH_CHECK(at.only({"kind", "path"}));
@@ -105,6 +134,12 @@ json::Object to_json(const SandboxSpec& spec)
     json::Array mounts;
     for (const auto& mount : spec.mounts) mounts.emplace_back(mount_json(mount));
     out["mounts"] = std::move(mounts);
+    // Left out when there are none, so that the hash of a spec without them is what it always was.
+    if (!spec.volumes.empty()) {
+        json::Array volumes;
+        for (const auto& volume : spec.volumes) volumes.emplace_back(volume_json(volume));
+        out["volumes"] = std::move(volumes);
+    }
     out["env"] = pairs(spec.env);
     out["user"] = spec.user;
     if (!spec.workdir.empty()) out["workdir"] = spec.workdir;
@@ -115,8 +150,8 @@ json::Object to_json(const SandboxSpec& spec)
 
 Result<SandboxSpec> read_spec(const json::Reader& at)
 {
-    BERTH_CHECK(at.only({"id", "name", "template", "policy", "limits", "mounts", "env", "user", "workdir",
-                         "hostname", "labels"}));
+    BERTH_CHECK(at.only({"id", "name", "template", "policy", "limits", "mounts", "volumes", "env", "user",
+                         "workdir", "hostname", "labels"}));
     SandboxSpec out;
     const auto text = [&](std::string_view name, std::string& value) -> Status {
         BERTH_TRY(const auto found, at.find(name));
@@ -143,6 +178,14 @@ Result<SandboxSpec> read_spec(const json::Reader& at)
     for (const auto& one : mounts) {
         BERTH_TRY(auto mount, read_mount(one));
         out.mounts.push_back(std::move(mount));
+    }
+    BERTH_TRY(const auto volumes_at, at.find("volumes"));
+    if (volumes_at) {
+        BERTH_TRY(const auto volumes, volumes_at->array());
+        for (const auto& one : volumes) {
+            BERTH_TRY(auto volume, read_volume(one));
+            out.volumes.push_back(std::move(volume));
+        }
     }
     BERTH_TRY(const auto env, at.at("env"));
     BERTH_TRY(out.env, read_pairs(env));

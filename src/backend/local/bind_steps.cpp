@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "backend/local/plan.hpp"
+#include "backend/local/protect.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "sys/userns.hpp"
@@ -50,8 +51,42 @@ std::uint64_t attributes_of(const Bind& bind)
            (bind.mode == Mount::Mode::ReadWrite ? 0 : MOUNT_ATTR_RDONLY);
 }
 
-/// The clone, made and restricted here, where the source's mount namespace is ours. With mapped
-/// ids its owner is the default user inside and everybody else nobody.
+/// Files in a volume have the sandbox's own ids on disk, set-id bits included: no other user of the host
+/// may be able to reach them. A directory above must be closed; the volume's own mode is the sandbox's.
+Status check_closed(const Bind& bind)
+{
+    UniqueFd at(::fcntl(bind.source.get(), F_DUPFD_CLOEXEC, 0));
+    struct stat below{};
+    if (!at || ::fstat(at.get(), &below) != 0) return fail_errno("looking at {}", printable(bind.path));
+    for (;;) {
+        at = UniqueFd(::openat(at.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+        struct stat above{};
+        if (!at || ::fstat(at.get(), &above) != 0)
+            return fail_errno("looking above {}", printable(bind.path));
+        if ((above.st_mode & 0011) == 0 && (above.st_uid == ::geteuid() || above.st_uid == 0)) return {};
+        if (above.st_ino == below.st_ino && above.st_dev == below.st_dev) break;
+        below = above;
+    }
+    return fail(Code::Denied,
+                "volume directory {} can be reached by other users: keep it below a directory of mode 0700",
+                printable(bind.path));
+}
+
+/// A volume as it was made, empty and ours, belongs to the user of the first sandbox that mounts it.
+Status give_new_volume(const Bind& bind, const Account& user)
+{
+    const UniqueFd dir(::openat(bind.source.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct stat st{};
+    if (!dir || ::fstat(dir.get(), &st) != 0) return fail_errno("opening volume {}", printable(bind.path));
+    if (st.st_uid != ::geteuid() || has_content(dir.get())) return {};
+    if (::fchown(dir.get(), user.uid, user.gid) != 0 || ::fchmod(dir.get(), 0755) != 0)
+        return fail_errno("giving volume {} to its user", printable(bind.path));
+    return {};
+}
+
+/// The clone, made and restricted here, where the source's mount namespace is ours. With mapped ids the
+/// owner of a mount is the default user inside and everybody else nobody; a volume has all the ids of the
+/// sandbox, as its layers do.
 Status clone_source(Bind& bind, const Identity& identity, const Account& user)
 {
     bind.tree.reset(static_cast<int>(::syscall(SYS_open_tree, bind.source.get(), "",
@@ -62,21 +97,28 @@ Status clone_source(Bind& bind, const Identity& identity, const Account& user)
     sys::UserNamespace map;
     struct stat st{};
     if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(bind.path));
-    if (identity.mode == IdMode::Plain && bind.mode == Mount::Mode::ReadWrite && st.st_uid != user.uid)
+    if (identity.mode == IdMode::Plain && bind.mode == Mount::Mode::ReadWrite && !bind.volume &&
+        st.st_uid != user.uid)
         return fail(
             Code::Unsupported,
             "{} belongs to user {} and ids cannot be mapped here, so user {} inside could not write it: "
             "use --user {}, or mount it :ro or :copy",
             printable(bind.path), st.st_uid, user.uid, st.st_uid);
     if (identity.mode == IdMode::Mapped) {
-        BERTH_TRY(map, sys::UserNamespace::make({{st.st_uid, identity.outside(user.uid), 1}},
-                                                {{st.st_gid, identity.outside(user.gid), 1}}));
+        if (!bind.volume) {
+            BERTH_TRY(map, sys::UserNamespace::make({{st.st_uid, identity.outside(user.uid), 1}},
+                                                    {{st.st_gid, identity.outside(user.gid), 1}}));
+        }
         attr.attr_set |= MOUNT_ATTR_IDMAP;
-        attr.userns_fd = static_cast<std::uint64_t>(map.get());
+        attr.userns_fd = static_cast<std::uint64_t>(bind.volume ? identity.user_namespace.get() : map.get());
     }
     if (::syscall(SYS_mount_setattr, bind.tree.get(), "", AT_EMPTY_PATH, &attr, sizeof attr) == 0) return {};
     if (identity.mode != IdMode::Mapped || (errno != EINVAL && errno != EOPNOTSUPP))
         return fail_errno("restricting the mount of {}", printable(bind.path));
+    if (bind.volume)
+        return fail(Code::Unsupported,
+                    "the file system of {} cannot be mapped to the sandbox's ids, so no volume can lie on it",
+                    printable(bind.path));
     if (bind.mode == Mount::Mode::ReadWrite)
         return fail(Code::Unsupported,
                     "the file system of {} cannot be mapped to the sandbox's ids, so it cannot be writable "
@@ -102,13 +144,28 @@ Result<std::vector<Bind>> open_sources(const SandboxSpec& spec)
                         printable(mount.source));
         binds.push_back(std::move(bind));
     }
+    for (const Volume& volume : spec.volumes) {
+        Bind bind{.target = volume.target,
+                  .mode = volume.writable ? Mount::Mode::ReadWrite : Mount::Mode::ReadOnly,
+                  .volume = true};
+        if (volume.source.empty())
+            return fail(Code::Invalid, "volume '{}' has no directory on this machine",
+                        printable(volume.name));
+        BERTH_CHECK(open_source(volume.source, bind));
+        if (bind.file) return fail(Code::Invalid, "volume directory {} is a file", printable(volume.source));
+        binds.push_back(std::move(bind));
+    }
     return binds;
 }
 
 Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity, const Account& user)
 {
     BERTH_TRY(auto binds, open_sources(spec));
+    for (const Bind& bind : binds)
+        if (bind.volume) BERTH_CHECK(check_closed(bind));
     if (identity.mode == IdMode::Own) return binds;
+    for (const Bind& bind : binds)
+        if (bind.volume) BERTH_CHECK(give_new_volume(bind, user));
     for (Bind& bind : binds) BERTH_CHECK(clone_source(bind, identity, user));
     return binds;
 }

@@ -33,6 +33,7 @@ struct Bind {
     Mount::Mode mode = Mount::Mode::ReadOnly;
     bool file = false;
     bool workspace = false;
+    bool volume = false; ///< holds the sandbox's own ids on disk, whatever range it runs in
     /// Root: a detached clone with its attributes set, ready to be attached. An ordinary user can
     /// clone only inside his own namespace, so there the steps do it.
     UniqueFd tree;
@@ -89,9 +90,9 @@ void add_limits(sys::StepList& list, const Plan& plan);
 void add_landlock(sys::StepList& list, const Plan& plan, bool always);
 void add_filter(sys::StepList& list, const Plan& plan);
 
-/// Opens what the spec mounts, to be looked at.
+/// Opens what the spec mounts, volumes last, to be looked at.
 [[nodiscard]] Result<std::vector<Bind>> open_sources(const SandboxSpec& spec);
-/// Opens and checks the mounts of the spec.
+/// Opens and checks the mounts and volumes of the spec. A new volume is given to `user`.
 [[nodiscard]] Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity,
                                                    const Account& user);
 

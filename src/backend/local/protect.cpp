@@ -78,7 +78,7 @@ public:
                               printable(inside), kMaxVisited);
                 break;
             }
-            const std::string path = inside + "/" + name;
+            const std::string path = fmt::format("{}/{}", inside, name);
             const unsigned char type = type_of(fd, *entry);
             if (std::ranges::find(names_, name) != names_.end()) {
                 found_.push_back({.path = path, .link = type == DT_LNK});
@@ -103,20 +103,6 @@ private:
     std::vector<Found>& found_;
     std::size_t visited_ = 0;
 };
-
-/// False also for one that is being removed, which cannot be read any more.
-bool has_content(int dir)
-{
-    UniqueFd again(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    DIR* stream = again ? ::fdopendir(again.get()) : nullptr;
-    if (stream == nullptr) return false;
-    (void)again.release(); // the stream owns it now
-    bool content = false;
-    while (const dirent* entry = ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own stream
-        if (std::string_view name = entry->d_name; name != "." && name != "..") content = true;
-    ::closedir(stream);
-    return content;
-}
 
 /// A placeholder that root made belongs to the owner of the directory. He may have put something
 /// else in its place by now: only an empty directory of root's is given away, by descriptor.
@@ -144,6 +130,19 @@ bool remove_if_last(int parent, const std::string& name, int lock)
 }
 
 } // namespace
+
+bool has_content(int dir)
+{
+    UniqueFd again(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR* stream = again ? ::fdopendir(again.get()) : nullptr;
+    if (stream == nullptr) return false;
+    (void)again.release(); // the stream owns it now
+    bool content = false;
+    while (const dirent* entry = ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own stream
+        if (std::string_view name = entry->d_name; name != "." && name != "..") content = true;
+    ::closedir(stream);
+    return content;
+}
 
 Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
 {
@@ -247,6 +246,7 @@ Status ProtectedNames::add_placeholder(int source, const std::string& name, cons
 std::vector<int> ProtectedNames::locks() const
 {
     std::vector<int> fds;
+    fds.reserve(placeholders_.size());
     for (const auto& placeholder : placeholders_) fds.push_back(placeholder.lock.get());
     return fds;
 }

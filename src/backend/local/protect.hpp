@@ -51,4 +51,8 @@ private:
     int state_ = -1; ///< borrowed from the StateDir, which outlives us
 };
 
+/// Whether a directory holds anything. False also for one that is being removed, which cannot be read any
+/// more.
+[[nodiscard]] bool has_content(int dir);
+
 } // namespace berth::local

@@ -1,5 +1,7 @@
 #include "core/exo_hash.hpp"
 
+#include "core/exo_spec.hpp"
+
 #include <gtest/gtest.h>
 
 namespace berth::exo {
@@ -22,6 +24,25 @@ TEST(ExoHash, OfASpecWithEverything)
         .workdir = "/home/exo/workspace",
     };
     EXPECT_EQ(spec_hash(spec), "89c696fd5466eae4");
+}
+
+TEST(ExoHash, OfASpecOfOurs)
+{
+    SandboxSpec spec;
+    spec.policy.network = policy::Network::Open;
+    spec.mounts = {{.source = "/srv", .target = "/work", .mode = Mount::Mode::ReadWrite}};
+    spec.volumes = {{.name = "cache", .target = "/cache", .source = "/var/x"}};
+    spec.workdir = "/work";
+    const auto found = spec_of(spec, "img");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(spec_hash(*found),
+              spec_hash({.image = "img",
+                         .mounts = {{.host = "/srv", .guest = "/work", .writable = true}},
+                         .file_systems = {{.name = "cache", .path = "/cache", .writable = true}},
+                         .network = true,
+                         .workdir = "/work"}));
+    spec.mounts[0].mode = Mount::Mode::Copy;
+    EXPECT_FALSE(spec_of(spec, "img"));
 }
 
 TEST(ExoHash, OfAKey)

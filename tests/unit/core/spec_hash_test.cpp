@@ -19,6 +19,8 @@ SandboxSpec everything()
     spec.limit_mode = LimitMode::BestEffort;
     spec.mounts = {{.source = "/src", .target = "/work", .mode = Mount::Mode::ReadWrite, .workspace = true},
                    {.source = "/data", .target = "/data", .mode = Mount::Mode::Copy}};
+    spec.volumes = {{.name = "out", .target = "/out", .writable = false, .source = "/var/b"},
+                    {.name = "cache", .target = "/cache", .source = "/var/a"}};
     spec.env = {{"A", "1"}, {"B", "two\nlines \xc3\xa9"}};
     spec.user = "root";
     spec.workdir = "/work";
@@ -34,6 +36,8 @@ TEST(SpecJson, ReadsBackWhatItWrote)
         const auto read = read_spec(json::Reader(document));
         ASSERT_TRUE(read) << read.error().line();
         EXPECT_EQ(*read, spec);
+        for (std::size_t i = 0; i < spec.volumes.size(); ++i)
+            EXPECT_EQ(read->volumes[i].source, spec.volumes[i].source);
     }
 }
 
@@ -57,6 +61,14 @@ TEST(SpecHash, HasItsFormAndStaysTheSame)
     EXPECT_EQ(hash, spec_hash(everything()));
 }
 
+// The value before there were volumes: sandboxes that exist are found by it.
+TEST(SpecHash, WithoutVolumesIsWhatItWas)
+{
+    auto spec = everything();
+    spec.volumes.clear();
+    EXPECT_EQ(spec_hash(spec), "v1-993f24e70248c2599d6645cbad02d39a");
+}
+
 TEST(SpecHash, DoesNotSeeNamesAndTheOrderOfMounts)
 {
     auto other = everything();
@@ -64,6 +76,8 @@ TEST(SpecHash, DoesNotSeeNamesAndTheOrderOfMounts)
     other.name = "another";
     other.labels = {};
     std::swap(other.mounts[0], other.mounts[1]);
+    std::swap(other.volumes[0], other.volumes[1]);
+    other.volumes[0].source = "/elsewhere";
     EXPECT_EQ(spec_hash(other), spec_hash(everything()));
 }
 
@@ -78,6 +92,10 @@ TEST(SpecHash, SeesWhatChangesTheSandbox)
     EXPECT_TRUE(differs([](auto& s) { s.policy.limits.cpus = 1.501; }));
     EXPECT_TRUE(differs([](auto& s) { s.policy.network = policy::Network::Host; }));
     EXPECT_TRUE(differs([](auto& s) { s.mounts[1].mode = Mount::Mode::ReadOnly; }));
+    EXPECT_TRUE(differs([](auto& s) { s.volumes[0].name = "in"; }));
+    EXPECT_TRUE(differs([](auto& s) { s.volumes[0].target = "/in"; }));
+    EXPECT_TRUE(differs([](auto& s) { s.volumes[0].writable = true; }));
+    EXPECT_TRUE(differs([](auto& s) { s.volumes.pop_back(); }));
     EXPECT_TRUE(differs([](auto& s) { s.env["A"] = "2"; }));
     EXPECT_TRUE(differs([](auto& s) { s.user = "user"; }));
     EXPECT_TRUE(differs([](auto& s) { s.limit_mode = LimitMode::Enforce; }));

@@ -124,9 +124,11 @@ public:
             spec.policy.network = network_;
             BERTH_CHECK(pools_.refill());
             const Stopwatch watch;
-            auto made =
-                make_kept(*context_, spec,
-                          {.storage = Sandbox::Storage::Memory, .pools = &pools_, .spawner = &spawner_});
+            auto made = make_kept(*context_, spec,
+                                  {.storage = Sandbox::Storage::Memory,
+                                   .pools = &pools_,
+                                   .spawner = &spawner_,
+                                   .groups = false});
             if (!made)
                 return std::unexpected(std::move(made).error().while_doing(
                     fmt::format("making sandbox {} of {}", living_.size(), target)));

@@ -198,7 +198,7 @@ Result<Kept> make_sandbox(Context& context, const std::string& program)
 {
     auto spec = context.spec();
     spec.mounts.push_back({.source = program, .target = kInside, .mode = Mount::Mode::ReadOnly});
-    return make_kept(context, spec, {});
+    return make_kept(context, spec, {.groups = false});
 }
 
 Result<Table> throughput(Context& context, Sandbox& sandbox, const std::string& program)

@@ -15,22 +15,26 @@ using local::Sandbox;
 constexpr const char* kCreate = "create until the keeper answers";
 constexpr const char* kCreateDisk = "the same, on disk";
 constexpr const char* kCreateSpawner = "the same, by the spawner";
+constexpr const char* kCreatePausable = "the same, pausable";
 constexpr const char* kDestroy = "destroy";
 constexpr const char* kExec = "exec";
 constexpr const char* kFresh = "exec, log files not made ahead";
+constexpr const char* kPausable = "exec, pausable";
 constexpr const char* kGroups = "exec in groups";
 constexpr const char* kNarrower = "exec, narrower policy";
 
 /// The sandboxes that stay while execs are timed.
 struct Stage {
-    Kept plain;
-    Kept limited; ///< empty where control groups hold no limits
+    Kept plain;    ///< in no group
+    Kept pausable; ///< in a group of the freezer's alone
+    Kept limited;  ///< empty where control groups hold no limits
 };
 
 Result<Stage> set_stage(Context& context, Table& table)
 {
     Stage stage;
-    BERTH_TRY(stage.plain, make_kept(context, context.spec(), {}));
+    BERTH_TRY(stage.plain, make_kept(context, context.spec(), {.groups = false}));
+    BERTH_TRY(stage.pausable, make_kept(context, context.spec(), {}));
     auto spec = context.spec();
     spec.policy.limits = {.memory = 1_GiB, .cpus = 1.0, .pids = 4096};
     auto limited = make_kept(context, spec, {});
@@ -62,16 +66,18 @@ Case exec_case(Context& context, const char* name, Sandbox& sandbox, Logs logs, 
 }
 
 Case create_case(Context& context, const char* name, Sandbox::Storage storage,
-                 std::shared_ptr<sys::Spawner> spawner = {})
+                 std::shared_ptr<sys::Spawner> spawner = {}, bool groups = false)
 {
     const auto pools = std::make_shared<Pools>(context.state(), Pools::Sizes{.identities = 1, .networks = 0});
-    auto run = [&context, pools, storage, spawner]() -> Result<double> {
+    auto run = [&context, pools, storage, spawner, groups]() -> Result<double> {
         BERTH_CHECK(pools->refill());
         const auto spec = context.spec();
         const Stopwatch watch;
         BERTH_TRY(
             const auto kept,
-            make_kept(context, spec, {.storage = storage, .pools = pools.get(), .spawner = spawner.get()}));
+            make_kept(
+                context, spec,
+                {.storage = storage, .pools = pools.get(), .spawner = spawner.get(), .groups = groups}));
         return watch.nanoseconds();
     };
     return {.name = name, .run = std::move(run)};
@@ -82,8 +88,9 @@ Case destroy_case(Context& context)
     const auto pools = std::make_shared<Pools>(context.state(), Pools::Sizes{.identities = 1, .networks = 0});
     auto run = [&context, pools]() -> Result<double> {
         BERTH_CHECK(pools->refill());
-        BERTH_TRY(auto kept, make_kept(context, context.spec(),
-                                       {.storage = Sandbox::Storage::Memory, .pools = pools.get()}));
+        BERTH_TRY(auto kept,
+                  make_kept(context, context.spec(),
+                            {.storage = Sandbox::Storage::Memory, .pools = pools.get(), .groups = false}));
         const Stopwatch watch;
         kept.reset();
         return watch.nanoseconds();
@@ -99,6 +106,7 @@ Result<Table> create(Context& context)
     cases.push_back(std::move(ra));
     cases.push_back(create_case(context, kCreate, Sandbox::Storage::Memory));
     cases.push_back(create_case(context, kCreateDisk, Sandbox::Storage::Disk));
+    cases.push_back(create_case(context, kCreatePausable, Sandbox::Storage::Memory, {}, true));
     BERTH_TRY(auto spawner, sys::Spawner::start());
     cases.push_back(create_case(context, kCreateSpawner, Sandbox::Storage::Memory,
                                 std::make_shared<sys::Spawner>(std::move(spawner))));
@@ -106,6 +114,7 @@ Result<Table> create(Context& context)
     const std::string against(kRA);
     table.claims = {{.subject = kCreate, .reference = against, .bar = Bar{.limit = 1.45, .stretch = 1.1}},
                     {.subject = kCreateDisk, .reference = against},
+                    {.subject = kCreatePausable, .reference = against},
                     {.subject = kCreateSpawner, .reference = against},
                     {.subject = kDestroy, .reference = against}};
     measure(context, table, std::move(cases), {.rounds = context.options().rounds});
@@ -121,6 +130,7 @@ Result<Table> closed_loop(Context& context)
     cases.push_back(std::move(r0));
     cases.push_back(exec_case(context, kExec, *stage.plain, Logs::Ahead, false));
     cases.push_back(exec_case(context, kFresh, *stage.plain, Logs::OnTheSpot, false));
+    cases.push_back(exec_case(context, kPausable, *stage.pausable, Logs::Ahead, false));
     if (stage.limited) cases.push_back(exec_case(context, kGroups, *stage.limited, Logs::Ahead, false));
     Case narrow = exec_case(context, kNarrower, *stage.plain, Logs::Ahead, true);
     const auto tried = narrow.run();
@@ -143,6 +153,7 @@ Result<Table> closed_loop(Context& context)
     const auto lead = Relation::Lead;
     table.claims = {{.subject = kExec, .reference = against, .bar = Bar{.limit = 1.4, .stretch = 1.15}},
                     {.subject = kFresh, .reference = against},
+                    {.subject = kPausable, .reference = against},
                     {.subject = kGroups, .reference = against, .bar = Bar{.limit = 1.55, .stretch = 1.25}},
                     {.subject = kNarrower, .reference = against, .bar = Bar{.limit = 2.2, .stretch = 1.6}},
                     {.subject = kExec, .reference = "crun exec", .relation = lead, .bar = Bar{.limit = 5}},

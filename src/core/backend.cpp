@@ -16,6 +16,7 @@ constexpr auto kFeedInterval = 10ms; // a command that does not read its input i
 constexpr auto kDeathPatience = 10s; // from SIGKILL to the kernel's word
 constexpr auto kLinger = 1s;         // a grandchild may hold the streams after the exit
 constexpr std::size_t kFeed = 32 * 1024;
+constexpr auto kPausedInterval = 100ms; // a paused sandbox is asked whether it still is
 
 SteadyTime now() { return system_clock().steady(); }
 
@@ -45,6 +46,37 @@ Task<Status> feed(Backend& backend, const SandboxHandle& sandbox, const std::str
     co_return Status{};
 }
 
+/// The time a sandbox has been paused since this was made: it counts for no timeout.
+class PausedTime {
+public:
+    /// Asks nobody where nothing can be paused, or nothing depends on it.
+    static Task<PausedTime> begin(Backend& backend, const SandboxHandle& sandbox, bool matters)
+    {
+        PausedTime out;
+        out.matters_ = matters && backend.capabilities().can(Operation::Pause);
+        if (!out.matters_) co_return out;
+        if (const auto found = co_await backend.inspect(sandbox)) out.seen_ = found->paused;
+        co_return out;
+    }
+
+    struct Look {
+        bool paused = false;
+        std::chrono::milliseconds more{0}; ///< since the last look
+    };
+    Task<Look> look(Backend& backend, const SandboxHandle& sandbox)
+    {
+        if (!matters_) co_return Look{};
+        const auto found = co_await backend.inspect(sandbox);
+        if (!found) co_return Look{};
+        const auto more = found->paused - std::exchange(seen_, found->paused);
+        co_return Look{.paused = found->state == State::Paused, .more = std::max(more, 0ms)};
+    }
+
+private:
+    bool matters_ = false;
+    std::chrono::milliseconds seen_{0};
+};
+
 } // namespace
 
 Task<Result<RunOutcome>> Backend::follow(SandboxHandle sandbox, ExecSpec exec, RunStreams streams)
@@ -52,14 +84,16 @@ Task<Result<RunOutcome>> Backend::follow(SandboxHandle sandbox, ExecSpec exec, R
     RunOutcome outcome;
     Feed input{.bytes = std::move(streams.input), .open = exec.input == ExecSpec::Stdin::Open};
     SteadyTime deadline = exec.timeout ? now() + *exec.timeout : SteadyTime::max();
+    SteadyTime look_at = deadline; // later while it is paused
+    PausedTime paused = co_await PausedTime::begin(*this, sandbox, exec.timeout.has_value());
     std::uint64_t position = 0;
     bool exited = false;
     bool closed = false;
     while (!closed) {
         // Whoever does not read its input to the end has a right to; only its own end counts.
         if (auto fed = co_await feed(*this, sandbox, exec.id, input); !fed) input.open = false;
-        const auto until = std::min(deadline, now() + (input.open ? SteadyTime::duration(kFeedInterval)
-                                                                  : SteadyTime::duration(kReadAtOnce)));
+        const auto until = std::min(look_at, now() + (input.open ? SteadyTime::duration(kFeedInterval)
+                                                                 : SteadyTime::duration(kReadAtOnce)));
         BERTH_CO_TRY(const auto events, co_await read_events(sandbox, exec.id, position, until));
         for (const auto& event : events) {
             position = event.sequence + 1;
@@ -68,17 +102,21 @@ Task<Result<RunOutcome>> Backend::follow(SandboxHandle sandbox, ExecSpec exec, R
             if (event.kind == ExecEvent::Kind::Exit) {
                 outcome.status = event.status;
                 exited = true;
-                deadline = now() + kLinger;
+                deadline = look_at = now() + kLinger;
                 input.open = false;
             }
             closed = closed || event.kind == ExecEvent::Kind::Closed;
         }
-        if (closed || now() < deadline) continue;
+        if (closed || now() < look_at) continue;
         if (exited || outcome.timed_out) break;
+        const auto look = co_await paused.look(*this, sandbox);
+        deadline += look.more;
+        look_at = look.paused ? std::max(deadline, now() + kPausedInterval) : deadline;
+        if (now() < look_at) continue;
         outcome.timed_out = true;
         if (auto killed = co_await kill(sandbox, exec.id); !killed)
             co_return std::unexpected(std::move(killed).error().while_doing("ending " + exec.id));
-        deadline = now() + kDeathPatience;
+        deadline = look_at = now() + kDeathPatience;
     }
     BERTH_CO_TRY(auto ended, co_await wait(sandbox, exec.id, now()));
     if (ended) outcome.struck = std::move(ended->struck);

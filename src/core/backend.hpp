@@ -51,6 +51,7 @@ struct Found {
     State state =
         State::Lost; ///< Running, Paused or Stopped; Lost when it is gone; Creating while it is made
     InstanceLabels labels;
+    std::chrono::milliseconds paused{0}; ///< in all, the present pause included
 };
 
 /// An instance to be made.
@@ -192,7 +193,7 @@ public:
     virtual Task<Result<RunOutcome>> run(SandboxSpec sandbox, ExecSpec exec, RunStreams streams);
 
     /// Feeds and reads a started exec until its streams are closed, and kills it when its timeout
-    /// is over; its true end is told.
+    /// is over; its true end is told. The time during which the sandbox is paused does not count.
     Task<Result<RunOutcome>> follow(SandboxHandle sandbox, ExecSpec exec, RunStreams streams);
 };
 

@@ -164,7 +164,9 @@ Result<KeptGroup> CgroupTree::make_kept(const std::string& sandbox, const GroupL
     if (!usable())
         return fail(Code::Unsupported, "no group can be made: {}; {}", leaf_.lack.reason, leaf_.lack.remedy);
     BERTH_CHECK(prepare(parents(limits.controllers())));
-    return KeptGroup::create(kept_places(sandbox, limits), limits, base_.enabled);
+    // Without limits it is there to freeze and kill alone: controllers would only cost.
+    const auto controllers = limits.controllers().any() ? base_.enabled : ControllerSet();
+    return KeptGroup::create(kept_places(sandbox, limits), limits, controllers);
 }
 
 /// Another process of ours may have sat higher or lower than we do.

@@ -255,6 +255,17 @@ Status SandboxGroup::thaw()
     return write(Controller::Freezer, "freezer.state", "", "THAWED");
 }
 
+Result<bool> SandboxGroup::frozen() const
+{
+    if (v2_) {
+        BERTH_TRY(const auto asked, read_file_at(v2_.get(), "cgroup.freeze"));
+        return asked.starts_with('1');
+    }
+    if (!can_freeze()) return false;
+    BERTH_TRY(const auto asked, read(Controller::Freezer, "freezer.self_freezing", ""));
+    return asked.starts_with('1');
+}
+
 Result<std::uint64_t> SandboxGroup::oom_kills() const
 {
     BERTH_TRY(const auto text, read(Controller::Memory, "memory.oom_control", "memory.events"));

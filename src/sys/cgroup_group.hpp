@@ -67,6 +67,9 @@ public:
     /// Waits until all have stopped; DeadlineExceeded leaves the group thawed.
     [[nodiscard]] Status freeze(Patience patience = Patience(5000));
     [[nodiscard]] Status thaw();
+    /// Whether somebody asked for its freeze: also one that is still under way. Not of groups above.
+    [[nodiscard]] Result<bool> frozen() const;
+    [[nodiscard]] bool can_freeze() const noexcept { return v2_ || is_v1(Controller::Freezer); }
 
     [[nodiscard]] Result<std::uint64_t> oom_kills() const;             ///< processes the memory limit killed
     [[nodiscard]] Result<std::uint64_t> pids_max_events() const;       ///< forks the pids limit refused

@@ -35,6 +35,7 @@ public:
     [[nodiscard]] int keeper_directory() const noexcept { return keeper_.get(); }
     /// All execs together, without the keeper: their limits, freeze, kill and use.
     [[nodiscard]] SandboxGroup& execs() noexcept { return execs_; }
+    [[nodiscard]] const SandboxGroup& execs() const noexcept { return execs_; }
 
     /// Who belongs to one exec. Released: the exec outlives its client. remove() it after the exit has
     /// been read.

@@ -36,8 +36,10 @@ Result<Capabilities> probe(const StateDir& state)
 {
     Capabilities out;
     BERTH_TRY(const auto identity, make_identity(state, state.path()));
-    out.holds = hold(identity, RootLayers{}, availability_of(sys::CgroupTree::open()));
+    const auto groups = sys::CgroupTree::open();
+    out.holds = hold(identity, RootLayers{}, availability_of(groups));
     out.operations = {Operation::Pty, Operation::ExecPolicy};
+    if (groups.of(sys::Controller::Freezer).available()) out.operations.insert(Operation::Pause);
     if (identity.mode != IdMode::Own) out.operations.insert(Operation::Users);
     return out;
 }
@@ -60,10 +62,15 @@ Health health_of(int sandboxes, const std::string& id)
 Found found_at(int sandboxes, const std::string& id)
 {
     const Health health = health_of(sandboxes, id);
+    const UniqueFd directory(
+        ::openat(sandboxes, id.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    const Paused paused = directory && health != Health::Gone ? look_paused(directory.get()) : Paused{};
+    const State alive = paused.now ? State::Paused : State::Running;
     return {.sandbox = {.sandbox = id, .native = id},
             .health = health,
-            .state = health == Health::Gone ? State::Lost : State::Running,
-            .labels = {}};
+            .state = health == Health::Gone ? State::Lost : alive,
+            .labels = {},
+            .paused = paused.in_all};
 }
 
 } // namespace

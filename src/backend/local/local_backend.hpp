@@ -51,6 +51,9 @@ public:
     Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) override;
     Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
 
+    Task<Status> pause(SandboxHandle sandbox) override;
+    Task<Status> resume(SandboxHandle sandbox) override;
+
 private:
     /// A sandbox of this process. local::Sandbox is for one thread at a time: its mutex sees to that.
     struct Held {

@@ -5,7 +5,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "backend/local/local_backend.hpp"
+#include "backend/local/local_backend_with.hpp"
 #include "backend/local/log_wait.hpp"
 
 namespace berth::local {
@@ -46,28 +46,6 @@ std::unexpected<Error> keeper_gone(const SandboxHandle& sandbox)
 }
 
 } // namespace
-
-template <class F>
-auto LocalBackend::with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>
-{
-    using Answer = std::invoke_result_t<F, Sandbox&>;
-    co_return co_await pool_.call([&]() -> Answer {
-        BERTH_TRY(const auto place, find(handle));
-        const std::scoped_lock lock(place->mutex);
-        if (!place->sandbox) return fail(Code::NotFound, "no sandbox {}", handle.sandbox);
-        return work(*place->sandbox);
-    });
-}
-
-template <class F>
-auto LocalBackend::with_files(SandboxHandle handle, std::string user, F work)
-    -> Task<std::invoke_result_t<F, const sys::SandboxFiles&>>
-{
-    using Answer = std::invoke_result_t<F, const sys::SandboxFiles&>;
-    const auto open = [&](Sandbox& sandbox) { return sandbox.files(user); };
-    BERTH_CO_TRY(const auto files, co_await with(handle, open));
-    co_return co_await pool_.call([&]() -> Answer { return work(files); });
-}
 
 Task<Status> LocalBackend::exec(SandboxHandle sandbox, ExecSpec spec)
 {

@@ -117,10 +117,11 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
     if (!is_id(spec.id, "sbx_")) return fail(Code::Invalid, "'{}' is not the id of a sandbox", spec.id);
     const bool limited = spec.policy.limits.memory || spec.policy.limits.cpus || spec.policy.limits.pids;
     std::optional<sys::CgroupTree> tree;
-    if (limited && !hooks::wall_off("cgroup")) tree.emplace(sys::CgroupTree::open());
+    if ((limited || options.groups) && !hooks::wall_off("cgroup")) tree.emplace(sys::CgroupTree::open());
     const policy::Holding held{.tier = policy::Tier::Outside, .how = "control groups"};
-    const LimitAvailability available =
-        tree ? availability_of(*tree) : LimitAvailability{.memory = held, .cpu = held, .pids = held};
+    const LimitAvailability available = tree && limited
+                                            ? availability_of(*tree)
+                                            : LimitAvailability{.memory = held, .cpu = held, .pids = held};
     BERTH_TRY(auto prepared, prepare(state, spec, available, options.pools, options.progress));
     Plan& plan = prepared->plan;
     plan.kept = true;
@@ -138,7 +139,8 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
     });
     if (tree) {
         const auto limits = group_limits(spec.policy.limits, *tree);
-        if (limits.controllers().any()) {
+        const bool freezable = options.groups && tree->of(sys::Controller::Freezer).available();
+        if (limits.controllers().any() || freezable) {
             BERTH_TRY(auto made, tree->make_kept(spec.id, limits));
             group.emplace(std::move(made));
             plan.keeper_clones = !group->places().v2.empty();
@@ -197,6 +199,8 @@ Sandbox::Sandbox(Sandbox&&) noexcept = default;
 Status Sandbox::destroy()
 {
     const auto& plan = prepared_->plan;
+    // The frozen of v1 do not die, and the keeper's own end waits for theirs.
+    if (const auto state = paused(); state && state->now) (void)group_->execs().kill_all();
     if (!end_keeper(pidfd_.get(), parent_))
         return fail(Code::Unavailable, "the keeper of {} does not end", id());
     hooks::kill_point("keeper killed");

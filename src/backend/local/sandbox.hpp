@@ -12,6 +12,7 @@
 
 #include "backend/local/exec_follower.hpp"
 #include "backend/local/keeper_client.hpp"
+#include "backend/local/pause.hpp"
 #include "backend/local/prepare.hpp"
 #include "core/backend.hpp"
 #include "sys/cgroup.hpp"
@@ -32,6 +33,8 @@ public:
         Pools* pools = nullptr;
         sys::Spawner* spawner = nullptr; ///< launches in our stead; outlives the sandbox's creation
         Pools::Progress progress;
+        /// Groups also where no limit needs them: without, it cannot be paused, and a kill reaches less.
+        bool groups = true;
     };
 
     /// Makes it and returns when its keeper answers. A failure leaves nothing behind.
@@ -93,6 +96,14 @@ public:
     /// Frees what an ended exec holds beside its log: its group.
     void forget(const std::string& exec);
 
+    /// Freezes all execs and returns when they stand still; the keeper goes on answering. Execs are
+    /// refused until resume(). Unsupported where there is no freezer.
+    [[nodiscard]] Status pause();
+    [[nodiscard]] Status resume();
+    [[nodiscard]] Result<Paused> paused() const;
+    /// The same for a moment: nothing runs and nothing is started while the answer lives.
+    [[nodiscard]] Result<Stillness> hold_still();
+
     /// Kills everything and removes it. Already gone is success.
     [[nodiscard]] Status destroy();
 
@@ -129,6 +140,8 @@ private:
     [[nodiscard]] Status exec_in_keeper(const ExecSpec& spec, const Account& user, Starting& starting);
     [[nodiscard]] Status exec_narrower(const ExecSpec& spec, const Account& user, Starting& starting);
     [[nodiscard]] Result<ExecLog> open_log(const std::string& exec) const;
+    [[nodiscard]] Result<sys::SandboxGroup*> freezable();
+    [[nodiscard]] Status kill_group(sys::SandboxGroup& exec);
 
     std::unique_ptr<Prepared> prepared_;
     UniqueFd directory_; ///< <state>/sandbox/<id>

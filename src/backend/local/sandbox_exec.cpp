@@ -143,6 +143,9 @@ Status Sandbox::exec(const ExecSpec& spec)
     if (spec.policy)
         BERTH_CHECK(
             policy::check_narrower(*spec.policy, prepared_->spec.policy, roots_of(prepared_->spec, user)));
+    BERTH_TRY(const auto turn, Turn::take(directory_.get(), Turn::Kind::Start));
+    BERTH_TRY(const auto state, paused());
+    if (state.now) return fail(Code::Conflict, "sandbox {} is paused: berth resume {}", id(), id());
     BERTH_TRY(auto starting, start(spec));
     hooks::kill_point("exec prepared");
     auto started = spec.policy ? exec_narrower(spec, user, starting) : exec_in_keeper(spec, user, starting);
@@ -207,7 +210,7 @@ Status Sandbox::kill(const std::string& exec)
 {
     BERTH_TRY(const auto number, keeper_id(exec));
     if (group_) {
-        if (auto group = group_of(exec)) return group->kill_all();
+        if (auto group = group_of(exec)) return kill_group(*group);
     }
     return keeper_.signal(number, SIGKILL, keeper::Scope::Group);
 }

@@ -303,9 +303,11 @@ TEST_F(Groups, FreezeStopsAndThawGoesOn)
     ASSERT_TRUE(wait_until(10s, [&] { return *counter > 0; }));
     const auto frozen = group->freeze();
     ASSERT_TRUE(frozen) << frozen.error().line();
+    EXPECT_TRUE(*group->frozen());
     const unsigned long at = *counter;
     EXPECT_FALSE(wait_until(50ms, [&] { return *counter != at; })) << "it went on";
     ASSERT_TRUE(group->thaw());
+    EXPECT_FALSE(*group->frozen());
     EXPECT_TRUE(wait_until(10s, [&] { return *counter != at; }));
     ASSERT_TRUE(group->freeze());
     ASSERT_TRUE(group->kill_all()) << "frozen ones die too";
@@ -473,6 +475,7 @@ TEST_F(Groups, WithoutV2TheV1HierarchiesDoTheSame)
     ASSERT_TRUE(wait_until(10s, [&] { return populated(*group) == 21; }));
     const auto frozen = group->freeze();
     ASSERT_TRUE(frozen) << frozen.error().line();
+    EXPECT_TRUE(*group->frozen());
     const auto killed = group->kill_all();
     ASSERT_TRUE(killed) << killed.error().line();
     EXPECT_EQ(child.wait()->signal(), SIGKILL);

@@ -468,10 +468,8 @@ TEST_F(LocalBackendTest, ClaimsWhatItCanAndRefusesTheRest)
     EXPECT_TRUE(have.can(Operation::ExecPolicy));
     EXPECT_EQ(have.can(Operation::Users), ::geteuid() == 0);
     EXPECT_EQ(have.holds.of(policy::Feature::NetworkOff).tier, policy::Tier::Outside);
-    for (const auto operation : {Operation::Pause, Operation::Snapshot, Operation::Ports})
-        EXPECT_FALSE(have.can(operation)) << to_string(operation);
-    const Made made;
-    EXPECT_EQ(run_task(backend_->pause(made.handle)).error().code, Code::Unsupported);
+    EXPECT_FALSE(have.can(Operation::Attach));
+    EXPECT_EQ(run_task(backend_->attach("x")).error().code, Code::Unsupported);
 }
 
 } // namespace

@@ -102,4 +102,11 @@ template <class... Args>
         co_return std::unexpected<::berth::Error>(std::move(BERTH_CONCAT(try_at_, __LINE__)).error());       \
     declaration = *std::move(BERTH_CONCAT(try_at_, __LINE__))
 
+/// BERTH_CHECK inside a coroutine.
+#define BERTH_CO_CHECK(...)                                                                                  \
+    do {                                                                                                     \
+        if (auto checked_ = (__VA_ARGS__); !checked_)                                                        \
+            co_return std::unexpected<::berth::Error>(std::move(checked_).error());                          \
+    } while (false)
+
 } // namespace berth

@@ -28,6 +28,8 @@ constexpr Row kTable[] = {
     {State::Stopped, Transition::Missing, State::Lost},
     {State::Stopped, Transition::Destroy, State::Destroyed},
     {State::Lost, Transition::Restored, State::Running},
+    {State::Lost, Transition::Start, State::Running}, // it was only out of sight
+    {State::Lost, Transition::Stop, State::Stopped},
     {State::Lost, Transition::Destroy, State::Destroyed},
     {State::Failed, Transition::Destroy, State::Destroyed},
     {State::Attached, Transition::Detach, State::Detached},

@@ -6,34 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.hpp"
 #include "base/json.hpp"
-#include "base/result.hpp"
-#include "core/sandbox_spec.hpp"
-#include "core/state.hpp"
+#include "core/record.hpp"
 
 namespace berth {
-
-/// A logical sandbox: it survives every instance a backend makes for it.
-struct SandboxRecord {
-    SandboxSpec spec; ///< its id is the record's
-    std::string key;  ///< finds it from any process; at most one live record has it; empty: none
-    std::string backend;
-    std::string native; ///< the backend's own name of the present instance
-    State state = State::Creating;
-    std::uint64_t generation = 1; ///< grows with each instance that replaces another
-    std::string spec_hash;
-    std::string latest_snapshot;
-    std::string superseded_by; ///< the record that took its key with another spec
-    WallTime created{};
-    WallTime last_used{};
-    std::uint64_t version = 0; ///< grows with each write; the store's own
-
-    [[nodiscard]] const std::string& id() const noexcept { return spec.id; }
-    /// Holds its key: neither destroyed, failed nor superseded.
-    [[nodiscard]] bool live() const noexcept;
-    bool operator==(const SandboxRecord&) const = default;
-};
 
 /// One line of the ledger. Never changed, never removed.
 struct LedgerEvent {
@@ -52,23 +28,12 @@ struct LedgerQuery {
     std::string type;    ///< empty: any
 };
 
-struct SnapshotRecord {
-    std::string id; ///< "snap_…"
-    std::string sandbox;
-    std::string kind; ///< an open word: "berth_layer"; a backend names those it restores
-    std::string parent;
-    std::string note;
-    std::string sha256;
-    std::uint64_t bytes = 0;
-    WallTime created{};
-    bool operator==(const SnapshotRecord&) const = default;
-};
-
 struct RecordQuery {
     std::string id_prefix;
     std::string name;
     std::string backend;
     bool with_dead = false; ///< destroyed, failed and superseded ones too
+    WallTime due_by{};      ///< only those whose deadline is not later; zero: all
     std::string after;      ///< id, exclusive: the next page
     std::size_t limit = 1000;
 };
@@ -79,6 +44,9 @@ class Store {
 public:
     virtual ~Store() = default;
 
+    /// Who we are to a backend that lists instances: made once, with the store.
+    [[nodiscard]] virtual const std::string& owner() const = 0;
+
     /// A new record and the events that tell of it, together or not at all. Conflict: the id exists, or a
     /// live record has the key. Answers with the version it was given.
     [[nodiscard]] virtual Result<SandboxRecord> insert(SandboxRecord record,
@@ -86,11 +54,24 @@ public:
     /// Conflict: somebody wrote it since `record.version` was read, or the key is taken.
     [[nodiscard]] virtual Result<SandboxRecord> update(SandboxRecord record,
                                                        std::vector<LedgerEvent> events) = 0;
+    /// `first` gives its key up, `second` is new and takes it: both or neither.
+    [[nodiscard]] virtual Result<SandboxRecord> replace(SandboxRecord first, SandboxRecord second,
+                                                        std::vector<LedgerEvent> events) = 0;
+    /// It was used now: says so without disturbing whoever changes the record.
+    [[nodiscard]] virtual Status touch(const std::string& id, WallTime used, WallTime due) = 0;
     [[nodiscard]] virtual Result<std::optional<SandboxRecord>> find(const std::string& id) = 0;
     /// The live one.
     [[nodiscard]] virtual Result<std::optional<SandboxRecord>> find_key(const std::string& key) = 0;
     /// Sorted by id, which is by age.
     [[nodiscard]] virtual Result<std::vector<SandboxRecord>> list(const RecordQuery& query) = 0;
+
+    /// Its sandbox is used from now on, and to be looked at again at `due`.
+    [[nodiscard]] virtual Status add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) = 0;
+    /// With `ended` and `outcome` set. Ended already is success and changes nothing: an end is told once.
+    [[nodiscard]] virtual Status end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) = 0;
+    /// Oldest first, of one sandbox.
+    [[nodiscard]] virtual Result<std::vector<ExecRecord>> execs(const std::string& sandbox,
+                                                                bool running_only) = 0;
 
     /// Answers with the sequence of the last one.
     [[nodiscard]] virtual Result<std::uint64_t> append(std::vector<LedgerEvent> events) = 0;
@@ -99,7 +80,7 @@ public:
     /// The payload must be on disk before: a record without one would be a lie.
     [[nodiscard]] virtual Status add_snapshot(SnapshotRecord snapshot, std::vector<LedgerEvent> events) = 0;
     [[nodiscard]] virtual Result<std::optional<SnapshotRecord>> find_snapshot(const std::string& id) = 0;
-    /// Of one sandbox, newest first; of all when `sandbox` is empty.
+    /// Of one sandbox, newest first; of all when `sandbox` is empty. Internal ones too.
     [[nodiscard]] virtual Result<std::vector<SnapshotRecord>> snapshots(const std::string& sandbox) = 0;
     /// Already gone is success.
     [[nodiscard]] virtual Status remove_snapshot(const std::string& id, std::vector<LedgerEvent> events) = 0;

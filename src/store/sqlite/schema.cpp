@@ -59,6 +59,41 @@ CREATE TABLE lease (
     until  INTEGER NOT NULL
 ) WITHOUT ROWID;
 )",
+    R"(
+ALTER TABLE sandbox ADD COLUMN idle     INTEGER NOT NULL DEFAULT 0; -- seconds; 0: for ever
+ALTER TABLE sandbox ADD COLUMN on_idle  TEXT NOT NULL DEFAULT 'stop';
+ALTER TABLE sandbox ADD COLUMN lifetime INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sandbox ADD COLUMN failure  TEXT NOT NULL DEFAULT '';
+ALTER TABLE sandbox ADD COLUMN changed  INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sandbox ADD COLUMN due      INTEGER NOT NULL DEFAULT 0; -- 0: never
+CREATE INDEX sandbox_due ON sandbox (due) WHERE due <> 0 AND live = 1;
+
+ALTER TABLE snapshot ADD COLUMN backend   TEXT NOT NULL DEFAULT 'local';
+ALTER TABLE snapshot ADD COLUMN file      TEXT NOT NULL DEFAULT '';
+ALTER TABLE snapshot ADD COLUMN live_copy INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE snapshot ADD COLUMN internal  INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE snapshot ADD COLUMN spec      TEXT NOT NULL DEFAULT '';
+
+CREATE TABLE exec (
+    id         TEXT PRIMARY KEY,
+    sandbox    TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    argv       TEXT NOT NULL,
+    cwd        TEXT NOT NULL,
+    user       TEXT NOT NULL,
+    started    INTEGER NOT NULL,
+    ended      INTEGER NOT NULL, -- 0: it runs, as far as is known
+    outcome    TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX exec_sandbox ON exec (sandbox, id);
+CREATE INDEX exec_running ON exec (sandbox, id) WHERE ended = 0;
+
+CREATE TABLE setting (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+INSERT INTO setting (name, value) VALUES ('owner', lower(hex(randomblob(16))));
+)",
 };
 
 Result<std::int64_t> version_of(Connection& connection)

@@ -16,11 +16,19 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<SqliteStore>> open(const std::string& path,
                                                                    const Clock& clock = system_clock());
 
+    const std::string& owner() const override { return owner_; }
     Result<SandboxRecord> insert(SandboxRecord record, std::vector<LedgerEvent> events) override;
     Result<SandboxRecord> update(SandboxRecord record, std::vector<LedgerEvent> events) override;
+    Result<SandboxRecord> replace(SandboxRecord first, SandboxRecord second,
+                                  std::vector<LedgerEvent> events) override;
+    Status touch(const std::string& id, WallTime used, WallTime due) override;
     Result<std::optional<SandboxRecord>> find(const std::string& id) override;
     Result<std::optional<SandboxRecord>> find_key(const std::string& key) override;
     Result<std::vector<SandboxRecord>> list(const RecordQuery& query) override;
+
+    Status add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) override;
+    Status end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) override;
+    Result<std::vector<ExecRecord>> execs(const std::string& sandbox, bool running_only) override;
 
     Result<std::uint64_t> append(std::vector<LedgerEvent> events) override;
     Result<std::vector<LedgerEvent>> ledger(const LedgerQuery& query) override;
@@ -35,15 +43,17 @@ public:
     Status release(const std::string& name, const std::string& holder) override;
 
 private:
-    SqliteStore(Connection writes, Connection reads, const Clock& clock)
-        : writer_(std::move(writes)), reads_(std::move(reads)), clock_(&clock)
+    SqliteStore(Connection writes, Connection reads, const Clock& clock, std::string owner)
+        : writer_(std::move(writes)), reads_(std::move(reads)), clock_(&clock), owner_(std::move(owner))
     {
     }
+    [[nodiscard]] Status write(const Writer::Work& work, const std::vector<LedgerEvent>& events);
 
     Writer writer_;
     std::mutex reading_;
     Connection reads_;
     const Clock* clock_;
+    std::string owner_;
 };
 
 } // namespace berth::store

@@ -1,0 +1,62 @@
+#include "berth/berth.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "backend/local/state_dir.hpp"
+#include "backend/registry.hpp"
+#include "store/sqlite/sqlite_store.hpp"
+
+namespace berth {
+
+/// In this order: what is below is used by what is above, and goes later.
+struct Berth::Parts {
+    std::string data;
+    boost::asio::io_context loop{1};
+    std::unique_ptr<store::SqliteStore> store;
+    BlockingPool pool;
+    Backends backends;
+    Lifecycle lifecycle;
+
+    Parts(std::string where, std::unique_ptr<store::SqliteStore> kept, std::size_t threads,
+          const Clock& clock)
+        : data(std::move(where)), store(std::move(kept)), pool(threads),
+          backends(berth::backends(), {.state_path = data, .pool = &pool}),
+          lifecycle(*store, backends, pool, data, clock)
+    {
+    }
+};
+
+Result<std::string> default_data() { return local::default_state_path(); }
+
+Result<std::unique_ptr<Berth>> Berth::open(BerthOptions options)
+{
+    if (options.data.empty()) {
+        BERTH_TRY(options.data, default_data());
+    }
+    // Makes what is missing, and refuses a directory that others may enter.
+    BERTH_TRY([[maybe_unused]] const auto state, local::StateDir::open(options.data));
+    const Clock& clock = options.clock != nullptr ? *options.clock : system_clock();
+    BERTH_TRY(auto kept, store::SqliteStore::open(options.data + "/store.db", clock));
+    return std::unique_ptr<Berth>(
+        new Berth(std::make_unique<Parts>(options.data, std::move(kept), options.threads, clock)));
+}
+
+Berth::Berth(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Berth::~Berth() = default;
+
+Lifecycle& Berth::lifecycle() noexcept { return parts_->lifecycle; }
+Store& Berth::store() noexcept { return *parts_->store; }
+const std::string& Berth::data() const noexcept { return parts_->data; }
+Result<Backend*> Berth::backend(const std::string& name) { return parts_->backends.get(name); }
+
+void Berth::run_to_end(Task<void> task)
+{
+    boost::asio::co_spawn(parts_->loop, std::move(task), [](const std::exception_ptr& thrown) {
+        if (thrown) std::rethrow_exception(thrown);
+    });
+    parts_->loop.restart();
+    parts_->loop.run();
+}
+
+} // namespace berth

@@ -1,0 +1,159 @@
+// From a wish to a sandbox. Whoever comes second, in this process or another, waits for the first and
+// gets the same one.
+
+#include <sys/stat.h>
+
+#include "base/hooks.hpp"
+#include "base/ids.hpp"
+#include "base/io.hpp"
+#include "base/strings.hpp"
+#include "core/exo_hash.hpp"
+#include "core/spec_hash.hpp"
+#include "lifecycle/events.hpp"
+#include "lifecycle/key.hpp"
+#include "lifecycle/lifecycle.hpp"
+#include "lifecycle/stored.hpp"
+
+namespace berth {
+
+namespace {
+
+Status check(const AcquireRequest& request)
+{
+    if (!request.key.empty()) BERTH_CHECK(check_key(request.key));
+    if (!request.spec.id.empty()) return fail(Code::Invalid, "a sandbox gets its id when it is made");
+    const auto positive = [](const auto& time) { return !time || time->count() > 0; };
+    if (!positive(request.retention.idle) || !positive(request.retention.lifetime))
+        return fail(Code::Invalid, "idle time and lifetime must be longer than zero");
+    SandboxSpec probe = request.spec;
+    probe.id = "sbx_00000000000000000000000000";
+    return validate(probe);
+}
+
+} // namespace
+
+/// A new record that takes the place of `old`, or of nothing.
+Task<Result<SandboxRecord>> Lifecycle::begin(SandboxRecord record, std::optional<SandboxRecord> old,
+                                             Events told)
+{
+    if (!old) co_return co_await stored([&](Store& store) { return store.insert(record, told); });
+    co_return co_await stored([&](Store& store) { return store.replace(*old, record, told); });
+}
+
+/// The instance of a record that says `creating`, from its template or from a snapshot.
+Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::optional<SnapshotSource> from)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    CreateRequest request(record.spec);
+    request.labels = {.key = record.key,
+                      .spec_hash = record.spec_hash,
+                      .exo_hash = {},
+                      .owner = store_.owner(),
+                      .created = clock_.now(),
+                      .generation = record.generation};
+    request.from = std::move(from);
+    BERTH_CO_TRY(auto made, co_await where->create(std::move(request)));
+    record.native = std::move(made.native);
+    co_return record;
+}
+
+Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<SandboxRecord> old,
+                                         std::string why)
+{
+    SandboxRecord record;
+    record.spec = std::move(request.spec);
+    record.spec.id = make_sandbox_id(clock_);
+    record.spec_hash = spec_hash(record.spec);
+    record.key = std::move(request.key);
+    record.backend = std::move(request.backend);
+    record.native = record.spec.id;
+    record.retention = request.retention;
+    record.created = record.changed = record.last_used = clock_.now();
+    Acquired answer{.tier = Tier::Fresh};
+    Events told;
+    if (old) {
+        answer.notes.push_back(why);
+        if (old->state == State::Lost) {
+            told.push_back(events::other(*old, "berth.sandbox_destroyed", "lost, and no snapshot"));
+            old->state = State::Destroyed;
+        } else {
+            told.push_back(events::other(*old, "berth.sandbox_superseded", record.id()));
+            old->superseded_by = record.id();
+        }
+        old->changed = clock_.now();
+    }
+    BERTH_CO_TRY(record, co_await begin(std::move(record), std::move(old), std::move(told)));
+    hooks::kill_point("sandbox recorded");
+    auto made = co_await make_instance(record, std::nullopt);
+    if (!made) {
+        record.failure = made.error().line();
+        Events failed{events::other(record, "berth.sandbox_failed", record.failure)};
+        auto noted = co_await change(std::move(record), Transition::Error, std::move(failed));
+        co_return std::unexpected(noted ? std::move(made).error() : std::move(noted).error());
+    }
+    hooks::kill_point("instance made");
+    Events usable{events::created(*made), events::started(*made)};
+    BERTH_CO_TRY(answer.record, co_await change(*std::move(made), Transition::Usable, std::move(usable)));
+    co_return answer;
+}
+
+/// Its maker died on the way. No command can have run in it, so what is half made is nobody's work.
+Task<Result<SandboxRecord>> Lifecycle::finish_creating(SandboxRecord record)
+{
+    BERTH_CO_TRY(const auto found, co_await look(record));
+    if (found.health != Health::Healthy || found.state != State::Running) {
+        BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+        BERTH_CO_CHECK(co_await where->destroy(handle(record)));
+        BERTH_CO_TRY(record, co_await make_instance(std::move(record), std::nullopt));
+    }
+    Events usable{events::created(record), events::started(record)};
+    co_return co_await change(std::move(record), Transition::Usable, std::move(usable));
+}
+
+Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
+{
+    BERTH_CO_CHECK(check(request));
+    BERTH_CO_CHECK(backends_.registry().check(request.backend));
+    const std::string& name = request.spec.name;
+    std::optional<KeyLock> name_held, key_held;
+    if (!name.empty()) {
+        BERTH_CO_TRY(name_held, co_await lock("name:" + name));
+    }
+    if (!request.key.empty()) {
+        BERTH_CO_TRY(key_held, co_await lock("key:" + request.key));
+    }
+    const std::string hash = spec_hash(request.spec);
+    const auto existing = [&](Store& store) -> Result<std::optional<SandboxRecord>> {
+        if (!request.key.empty()) {
+            BERTH_TRY(auto keyed, store.find_key(request.key));
+            if (keyed || name.empty()) return keyed;
+        }
+        if (name.empty()) return std::optional<SandboxRecord>{};
+        BERTH_TRY(auto named, store.list({.name = name, .limit = 1000}));
+        if (named.empty()) return std::optional<SandboxRecord>{};
+        if (named.back().key != request.key || named.back().spec_hash != hash ||
+            named.back().backend != request.backend)
+            return fail(Code::Conflict, "a sandbox named '{}' exists with another configuration: {}",
+                        printable(name, 60), named.back().id());
+        return named.back();
+    };
+    BERTH_CO_TRY(auto known, co_await stored(existing));
+    if (!known) co_return co_await create(std::move(request), std::nullopt, {});
+    if (known->spec_hash != hash || known->backend != request.backend) {
+        const std::string why = fmt::format("{} had the key with another specification; it is kept for a day "
+                                            "(berth inspect {})",
+                                            known->id(), known->id());
+        co_return co_await create(std::move(request), std::move(known), why);
+    }
+    std::optional<KeyLock> id_held;
+    if (known->key.empty()) {
+        BERTH_CO_TRY(id_held, co_await lock(known->id()));
+    }
+    BERTH_CO_TRY(auto resumed, co_await resume_tiers(*known, request.on_loss));
+    if (resumed) co_return *std::move(resumed);
+    BERTH_CO_TRY(auto lost, co_await stored([&](Store& store) { return store.find(known->id()); }));
+    const std::string why = fmt::format("{} is gone and has no snapshot: this one starts empty", known->id());
+    co_return co_await create(std::move(request), std::move(lost), why);
+}
+
+} // namespace berth

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "core/record.hpp"
+#include "core/snapshot.hpp"
+
+/// What a Lifecycle is asked, and what it answers.
+namespace berth {
+
+/// Which tier gave a sandbox.
+enum class Tier {
+    Attached, ///< it was running
+    Started,  ///< it was stopped or paused, its files are as they were
+    Restored, ///< its instance was gone: made anew from a snapshot
+    Fresh,    ///< a new one
+};
+
+[[nodiscard]] std::string_view to_string(Tier tier) noexcept;
+
+/// What to do when the instance of a known sandbox is gone.
+enum class OnStateLoss {
+    Restore, ///< the newest snapshot; a new sandbox only where there never was one
+    Error,
+    Fresh, ///< a new sandbox where no snapshot can be restored
+};
+
+[[nodiscard]] Result<OnStateLoss> parse_on_state_loss(std::string_view text);
+
+struct AcquireRequest {
+    SandboxSpec spec; ///< without an id
+    std::string key;
+    std::string backend = "local";
+    Retention retention;
+    OnStateLoss on_loss = OnStateLoss::Restore;
+};
+
+struct Acquired {
+    SandboxRecord record;
+    Tier tier = Tier::Fresh;
+    std::string snapshot;                         ///< Restored: which
+    std::optional<std::chrono::nanoseconds> lost; ///< Restored: how much life came after the snapshot
+    std::optional<WallTime> unsynced_since;       ///< Started: the machine went down meanwhile
+    std::vector<std::string> notes;
+};
+
+struct SnapshotWish {
+    std::string kind; ///< empty: the backend's best
+    std::string note;
+    bool internal = false;
+};
+
+struct SnapshotAnswer {
+    SnapshotRecord record;
+    std::chrono::nanoseconds elapsed{0};
+    std::vector<std::string> notes;
+};
+
+struct RestoreWish {
+    bool as_new = false; ///< a new sandbox, also when the old one lives
+    std::string name;
+    std::string key;
+    std::string backend; ///< empty: that of the snapshot
+};
+
+struct ForkWish {
+    std::size_t count = 1;
+    std::string name; ///< of the only one; with several "name-1", "name-2", …
+};
+
+struct ForkAnswer {
+    std::vector<SandboxRecord> forks;
+    bool live_copy = false;
+    std::uint64_t bytes = 0;
+    std::chrono::nanoseconds elapsed{0};
+    std::vector<std::string> notes;
+};
+
+struct GcWish {
+    bool dry_run = false;
+    std::chrono::seconds grace = std::chrono::hours(24); ///< of superseded and unknown ones
+    std::optional<std::size_t> keep_last;                ///< snapshots of each sandbox
+    std::optional<std::chrono::seconds> keep_within;
+    std::optional<Bytes> keep_bytes; ///< of all snapshots; the oldest go first
+};
+
+/// One thing that was done, or would be.
+struct GcAction {
+    std::string what;   ///< "stop", "destroy", "finish", "remove snapshot", …
+    std::string object; ///< its id
+    std::string why;
+    std::string failed; ///< empty: it was done
+};
+
+struct GcReport {
+    std::vector<GcAction> actions;
+    std::uint64_t bytes = 0;
+};
+
+} // namespace berth

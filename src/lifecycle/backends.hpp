@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/registry.hpp"
+
+namespace berth {
+
+/// The backends of one program, each opened when it is first asked for.
+class Backends {
+public:
+    Backends(const BackendRegistry& registry, BackendOptions options)
+        : registry_(&registry), options_(std::move(options))
+    {
+    }
+
+    /// Lives as long as we do.
+    [[nodiscard]] Result<Backend*> get(const std::string& name);
+    [[nodiscard]] const BackendRegistry& registry() const noexcept { return *registry_; }
+
+private:
+    const BackendRegistry* registry_;
+    BackendOptions options_;
+    std::mutex mutex_;
+    std::map<std::string, std::unique_ptr<Backend>> open_;
+};
+
+} // namespace berth

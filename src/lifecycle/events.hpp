@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/snapshot.hpp"
+#include "core/store.hpp"
+
+/// Lines of the ledger. Types and fields are those exo has; what it lacks begins with "berth.".
+namespace berth::events {
+
+[[nodiscard]] LedgerEvent created(const SandboxRecord& record);
+/// `snapshot` is empty unless it was made from one.
+[[nodiscard]] LedgerEvent started(const SandboxRecord& record, std::string_view snapshot = {});
+[[nodiscard]] LedgerEvent stopped(const SandboxRecord& record);
+[[nodiscard]] LedgerEvent snapshotted(const SnapshotRecord& snapshot);
+[[nodiscard]] LedgerEvent exec_started(const ExecRecord& exec);
+[[nodiscard]] LedgerEvent exec_ended(const ExecRecord& exec);
+/// Any other: "berth.sandbox_lost", with a reason where there is one.
+[[nodiscard]] LedgerEvent other(const SandboxRecord& record, std::string_view type,
+                                std::string_view reason = {});
+
+} // namespace berth::events

@@ -1,0 +1,254 @@
+// What time and crashes leave behind. Everything is looked at again under its lock before it is touched;
+// what somebody works on, and what is not ours, is left alone.
+
+#include <algorithm>
+#include <map>
+
+#include "base/ids.hpp"
+#include "base/strings.hpp"
+#include "lifecycle/events.hpp"
+#include "lifecycle/lifecycle.hpp"
+#include "lifecycle/payload.hpp"
+#include "lifecycle/stored.hpp"
+
+namespace berth {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kPage = 500;
+
+std::string lock_name(const SandboxRecord& record)
+{
+    return record.key.empty() ? record.id() : "key:" + record.key;
+}
+
+void note(GcReport& report, std::string what, std::string object, std::string why, const Status& done = {})
+{
+    report.actions.push_back({.what = std::move(what),
+                              .object = std::move(object),
+                              .why = std::move(why),
+                              .failed = done ? std::string{} : done.error().line()});
+}
+
+template <class T> Status status_of(const Result<T>& result)
+{
+    if (result) return {};
+    return std::unexpected(result.error());
+}
+
+} // namespace
+
+/// One whose deadline has passed. A clock that stepped back has passed nothing.
+Task<Status> Lifecycle::collect_one(SandboxRecord record, GcWish wish, GcReport& report)
+{
+    const auto now = clock_.now();
+    const auto& keep = record.retention;
+    if (keep.lifetime && now >= record.created + *keep.lifetime) {
+        Status done;
+        if (!wish.dry_run) done = status_of(co_await remove(record, "its lifetime is over"));
+        note(report, "destroy", record.id(), "its lifetime of " + show(*keep.lifetime) + " is over", done);
+        co_return Status{};
+    }
+    const bool in_use = record.state == State::Running || record.state == State::Paused;
+    if (!keep.idle || now < record.last_used + *keep.idle) co_return Status{};
+    if (!in_use && keep.on_idle != OnIdle::Destroy) co_return Status{};
+    if (in_use && !wish.dry_run) {
+        const auto running = co_await settle_execs(record);
+        if (!running || !running->empty()) {
+            // Pinned by what runs in it, or not to be asked now: not idle.
+            record.last_used = now;
+            co_return co_await stored(
+                [&](Store& store) { return store.touch(record.id(), now, record.deadline()); });
+        }
+        // It may have been used a moment ago: an exec that has just ended says when.
+        BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
+        if (!again || now < again->last_used + *keep.idle) co_return Status{};
+        record = *std::move(again);
+    }
+    const std::string why = "idle for more than " + show(*keep.idle);
+    Status done;
+    if (keep.on_idle == OnIdle::Destroy) {
+        if (!wish.dry_run) done = status_of(co_await remove(record, why));
+        note(report, "destroy", record.id(), why, done);
+        co_return Status{};
+    }
+    if (keep.on_idle == OnIdle::SnapshotThenStop) {
+        if (!wish.dry_run) done = status_of(co_await take(record, {.kind = {}, .note = "idle"}));
+        note(report, "snapshot", record.id(), why, done);
+        if (!done) co_return Status{}; // what could not be kept is not stopped either
+    }
+    if (!wish.dry_run) {
+        BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+        done = co_await where->stop(handle(record), 5s);
+        if (done) {
+            BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
+            Events told{events::stopped(record), events::other(record, "berth.sandbox_idle_stopped", why)};
+            if (again)
+                done = status_of(co_await change(*std::move(again), Transition::Stop, std::move(told)));
+        }
+    }
+    note(report, "stop", record.id(), why, done);
+    co_return Status{};
+}
+
+Task<Status> Lifecycle::collect_due(GcWish wish, GcReport& report)
+{
+    std::string after;
+    for (;;) {
+        const RecordQuery query{.due_by = clock_.now(), .after = after, .limit = kPage};
+        BERTH_CO_TRY(auto page, co_await stored([&](Store& store) { return store.list(query); }));
+        for (auto& record : page) {
+            after = record.id();
+            BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
+            if (!held) continue;
+            BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
+            if (!again || !again->live()) continue;
+            BERTH_CO_CHECK(co_await collect_one(*std::move(again), wish, report));
+        }
+        if (page.size() < kPage) co_return Status{};
+    }
+}
+
+/// What crashed on the way, and what was superseded longer ago than the grace period.
+Task<Status> Lifecycle::collect_dead(GcWish wish, GcReport& report)
+{
+    std::string after;
+    for (;;) {
+        const RecordQuery query{.with_dead = true, .after = after, .limit = kPage};
+        BERTH_CO_TRY(auto page, co_await stored([&](Store& store) { return store.list(query); }));
+        for (auto& record : page) {
+            after = record.id();
+            const bool unfinished = record.state == State::Creating;
+            const bool superseded = !record.superseded_by.empty() && record.state != State::Destroyed &&
+                                    record.state != State::Failed &&
+                                    clock_.now() >= record.changed + wish.grace;
+            if (!unfinished && !superseded) continue;
+            BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
+            if (!held) continue;
+            BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
+            if (!again || again->state != record.state) continue;
+            const std::string why = unfinished ? "its maker died before it was finished"
+                                               : "superseded by " + record.superseded_by;
+            Status done;
+            if (!wish.dry_run) done = status_of(co_await remove(*std::move(again), why));
+            note(report, "destroy", record.id(), why, done);
+        }
+        if (page.size() < kPage) co_return Status{};
+    }
+}
+
+/// Instances against records. One of another owner is nobody's business; one of ours that no record names
+/// is a leftover of a crash: an older or newer generation, or a sandbox that was destroyed.
+Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& report)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(name));
+    BERTH_CO_TRY(const auto all, co_await where->scan());
+    for (const auto& found : all) {
+        if (found.labels.owner != store_.owner() && !found.labels.owner.empty()) continue;
+        BERTH_CO_TRY(auto record, co_await stored([&](Store& s) { return s.find(found.sandbox.sandbox); }));
+        if (!record && found.labels.owner.empty()) continue; // nobody says whose it is
+        SandboxRecord nameless;
+        nameless.spec.id = found.sandbox.sandbox;
+        BERTH_CO_TRY(const auto held,
+                     KeyLock::try_take(data_ + "/lock", lock_name(record ? *record : nameless)));
+        if (!held) continue;
+        BERTH_CO_TRY(record, co_await stored([&](Store& s) { return s.find(found.sandbox.sandbox); }));
+        const bool ended = !record || record->state == State::Destroyed || record->state == State::Failed;
+        const bool other = record && record->native != found.sandbox.native;
+        if (!ended && !other) {
+            const bool settled = record->live() && record->state != State::Creating;
+            if (!wish.dry_run && settled && found.health != Health::Unresponsive) {
+                BERTH_CO_TRY(record, co_await follow_state(*std::move(record), found.state));
+            }
+            continue;
+        }
+        const std::string why = !record ? "no record knows it"
+                                : other ? fmt::format("its sandbox is at generation {}", record->generation)
+                                        : fmt::format("its sandbox is {}", to_string(record->state));
+        Status done;
+        if (!wish.dry_run) done = co_await where->destroy(found.sandbox);
+        note(report, "remove instance", found.sandbox.native, why, done);
+    }
+    co_return Status{};
+}
+
+Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
+{
+    BERTH_CO_TRY(const auto all, co_await stored([&](Store& store) { return store.snapshots({}); }));
+    const auto now = clock_.now();
+    std::map<std::string, std::size_t> kept;
+    std::uint64_t total = 0;
+    std::map<std::string, bool> known;
+    for (const auto& snapshot : all) { // newest first
+        known[snapshot.id] = true;
+        std::string why;
+        if (snapshot.internal) {
+            // A fork drops its own; whoever still works on it holds the lock of its sandbox.
+            SandboxRecord of;
+            of.spec.id = snapshot.sandbox;
+            BERTH_CO_TRY(auto source, co_await stored([&](Store& s) { return s.find(snapshot.sandbox); }));
+            BERTH_CO_TRY(const auto held,
+                         KeyLock::try_take(data_ + "/lock", lock_name(source ? *source : of)));
+            if (!held) continue;
+            why = "left by a fork that died";
+        } else if (wish.keep_last && kept[snapshot.sandbox] >= *wish.keep_last) {
+            why = fmt::format("more than the last {}", *wish.keep_last);
+        } else if (wish.keep_within && now >= snapshot.created + *wish.keep_within) {
+            why = "older than " + show(*wish.keep_within);
+        } else if (wish.keep_bytes && total + snapshot.bytes > wish.keep_bytes->count) {
+            why = fmt::format("all together would be more than {} bytes", wish.keep_bytes->count);
+        }
+        if (why.empty()) {
+            ++kept[snapshot.sandbox];
+            total += snapshot.bytes;
+            continue;
+        }
+        Status done;
+        if (!wish.dry_run) done = co_await drop(snapshot, why);
+        if (done) report.bytes += snapshot.bytes;
+        note(report, "remove snapshot", snapshot.id, why, done);
+    }
+    // Payloads without a record: of one that was never finished. A young one may be in the making.
+    const std::string root = snapshot_directory();
+    BERTH_CO_TRY(const auto names, co_await pool_.call([&] { return payload::list(root); }));
+    for (const auto& name : names) {
+        const std::string id = name.substr(0, name.find('.'));
+        if (!is_id(id, "snap_") || known.contains(id)) continue;
+        BERTH_CO_TRY(const auto recorded,
+                     co_await stored([&](Store& store) { return store.find_snapshot(id); }));
+        if (recorded) continue;
+        BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", "snapshot:" + id));
+        if (!held) continue;
+        Status done;
+        if (!wish.dry_run) done = co_await pool_.call([&] { return payload::remove(root, id); });
+        note(report, "remove payload", name, "no record knows it", done);
+    }
+    co_return Status{};
+}
+
+Task<Result<GcReport>> Lifecycle::collect(GcWish wish)
+{
+    GcReport report;
+    BERTH_CO_CHECK(co_await collect_due(wish, report));
+    BERTH_CO_CHECK(co_await collect_dead(wish, report));
+    for (const auto& name : backends_.registry().names()) {
+        auto done = co_await reconcile(name, wish, report);
+        if (!done) note(report, "look at backend", name, "it could not be asked", done);
+    }
+    BERTH_CO_CHECK(co_await collect_snapshots(wish, report));
+    for (const auto& name : backends_.registry().names()) {
+        BERTH_CO_TRY(auto* const where, co_await backend(name));
+        auto removed = co_await where->collect(snapshot_directory(), wish.dry_run);
+        if (!removed) {
+            note(report, "collect", name, "unused parts", status_of(removed));
+            continue;
+        }
+        report.bytes += removed->bytes;
+        for (const auto& object : removed->objects) note(report, "remove", object, "nothing uses it");
+    }
+    co_return report;
+}
+
+} // namespace berth

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/blocking_pool.hpp"
+#include "base/clock.hpp"
+#include "core/store.hpp"
+#include "lifecycle/answers.hpp"
+#include "lifecycle/backends.hpp"
+#include "lifecycle/key_lock.hpp"
+
+namespace berth {
+
+/// Sandboxes that survive the processes that use them: found again by key, resumed honestly, never lost
+/// silently, never leaked. What is to happen is in the store before the world changes; whoever comes
+/// after a crash finishes or undoes it. A `ref` is an id, a unique prefix of one, a name, or a key.
+class Lifecycle {
+public:
+    /// Borrowed, all of it. `data` is the state directory.
+    Lifecycle(Store& store, Backends& backends, BlockingPool& pool, std::string data,
+              const Clock& clock = system_clock());
+
+    /// The sandbox of the key (or of the name), whatever that takes; a new one where there is none.
+    Task<Result<Acquired>> acquire(AcquireRequest request);
+    /// Nothing: no sandbox has the key. Never makes one; a backend that cannot be asked is an error.
+    Task<Result<std::optional<Acquired>>> try_resume(std::string key);
+    /// Makes a known one usable: attached, started, or restored from its newest snapshot.
+    Task<Result<Acquired>> use(std::string ref);
+
+    Task<Result<SandboxRecord>> find(std::string ref);
+    /// The record, after the backend was asked what the instance does.
+    Task<Result<SandboxRecord>> refresh(std::string ref);
+
+    Task<Result<SandboxRecord>> stop(std::string ref, std::chrono::milliseconds grace);
+    Task<Result<SandboxRecord>> pause(std::string ref);
+    Task<Result<SandboxRecord>> resume(std::string ref);
+    /// Destroyed already is success.
+    Task<Result<SandboxRecord>> destroy(std::string ref);
+    Task<Status> keep_alive(std::string ref);
+
+    /// Borrows an instance that somebody else made; it is never stopped or destroyed by us.
+    Task<Result<Acquired>> attach(std::string backend, std::string native, std::string name);
+    Task<Result<SandboxRecord>> detach(std::string ref);
+
+    Task<Result<SnapshotAnswer>> snapshot(std::string ref, SnapshotWish wish);
+    /// Back to what it was: a new instance first, then the old one goes. Without a living sandbox, or
+    /// when the wish has a key or a name of its own, a new one.
+    Task<Result<Acquired>> restore(std::string snapshot, RestoreWish wish);
+    Task<Status> remove_snapshot(std::string snapshot);
+    Task<Result<SnapshotRecord>> find_snapshot(std::string ref);
+    Task<Result<ForkAnswer>> fork(std::string ref, ForkWish wish);
+
+    /// Starts a command in a sandbox that use() made usable; recorded before it runs.
+    Task<Status> exec(SandboxRecord sandbox, ExecSpec spec);
+    /// Its end, recorded once however often it is told.
+    Task<Status> finish_exec(SandboxRecord sandbox, std::string exec, ExitStatus status);
+    /// Ends what ended while nobody looked; the execs that still run.
+    Task<Result<std::vector<ExecRecord>>> settle_execs(SandboxRecord sandbox);
+    /// By id or unique prefix, of this sandbox; empty: the newest.
+    Task<Result<ExecRecord>> find_exec(SandboxRecord sandbox, std::string ref);
+
+    /// Finishes what crashed, stops the idle, destroys the overdue, removes what nobody owns.
+    Task<Result<GcReport>> collect(GcWish wish);
+
+    [[nodiscard]] Store& store() noexcept { return store_; }
+    [[nodiscard]] static SandboxHandle handle(const SandboxRecord& record);
+    Task<Result<Backend*>> backend(std::string name);
+    [[nodiscard]] std::string snapshot_directory() const { return data_ + "/snapshot"; }
+    [[nodiscard]] std::string volume_directory() const { return data_ + "/volume"; }
+
+private:
+    using Events = std::vector<LedgerEvent>;
+    struct Locked {
+        KeyLock lock;
+        SandboxRecord record;
+    };
+
+    template <class F> auto stored(F work) -> Task<std::invoke_result_t<F, Store&>>;
+    Task<Result<KeyLock>> lock(std::string name);
+    Task<Result<Locked>> find_locked(std::string ref);
+    Task<Result<SandboxRecord>> change(SandboxRecord record, Transition transition, Events events);
+
+    // A sandbox that is locked, from here on.
+    Task<Result<SandboxRecord>> make_instance(SandboxRecord record, std::optional<SnapshotSource> from);
+    Task<Result<SandboxRecord>> begin(SandboxRecord record, std::optional<SandboxRecord> old, Events events);
+    Task<Result<Acquired>> create(AcquireRequest request, std::optional<SandboxRecord> old, std::string why);
+    Task<Result<SandboxRecord>> finish_creating(SandboxRecord record);
+    Task<Result<std::optional<Acquired>>> resume_tiers(SandboxRecord record, OnStateLoss on_loss);
+    Task<Result<std::optional<Acquired>>> recover(SandboxRecord record, OnStateLoss on_loss, std::string why);
+    Task<Result<Found>> look(SandboxRecord record);
+    Task<Result<SandboxRecord>> follow_state(SandboxRecord record, State seen);
+    Task<Result<SandboxRecord>> replace_instance(SandboxRecord record, SnapshotRecord snapshot,
+                                                 std::string why);
+    Task<Result<SandboxRecord>> remove(SandboxRecord record, std::string why);
+    Task<Result<SnapshotAnswer>> take(SandboxRecord record, SnapshotWish wish);
+    Task<Status> drop(SnapshotRecord snapshot, std::string why);
+    Task<Result<SnapshotSource>> source_of(SnapshotRecord snapshot);
+
+    Task<Status> collect_due(GcWish wish, GcReport& report);
+    Task<Status> collect_one(SandboxRecord record, GcWish wish, GcReport& report);
+    Task<Status> reconcile(std::string backend, GcWish wish, GcReport& report);
+    Task<Status> collect_dead(GcWish wish, GcReport& report);
+    Task<Status> collect_snapshots(GcWish wish, GcReport& report);
+
+    Store& store_;
+    Backends& backends_;
+    BlockingPool& pool_;
+    std::string data_;
+    const Clock& clock_;
+};
+
+} // namespace berth

@@ -1,0 +1,143 @@
+// The three tiers. What loses state is never silent: it is in the answer and in the ledger.
+
+#include <algorithm>
+
+#include "base/hooks.hpp"
+#include "base/ids.hpp"
+#include "base/strings.hpp"
+#include "lifecycle/events.hpp"
+#include "lifecycle/lifecycle.hpp"
+#include "lifecycle/stored.hpp"
+
+namespace berth {
+
+Task<Result<std::optional<Acquired>>> Lifecycle::resume_tiers(SandboxRecord record, OnStateLoss on_loss)
+{
+    if (record.state == State::Failed || record.state == State::Destroyed || record.state == State::Detached)
+        co_return fail(Code::NotFound, "sandbox {} is {}{}{}", record.id(), to_string(record.state),
+                       record.failure.empty() ? "" : ": ", record.failure);
+    if (record.state == State::Creating) {
+        BERTH_CO_TRY(auto made, co_await finish_creating(std::move(record)));
+        co_return Acquired{.record = std::move(made), .tier = Tier::Fresh};
+    }
+    BERTH_CO_TRY(const auto found, co_await look(record));
+    if (found.health == Health::Gone)
+        co_return co_await recover(std::move(record), on_loss, "the backend says it is gone");
+    if (record.state == State::Attached) co_return Acquired{.record = record, .tier = Tier::Attached};
+
+    const bool was_paused = record.state == State::Paused;
+    BERTH_CO_TRY(record, co_await follow_state(std::move(record), found.state));
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    if (found.state == State::Running)
+        co_return Acquired{.record = std::move(record), .tier = Tier::Attached};
+    Acquired answer{.tier = Tier::Started};
+    if (found.state == State::Paused) {
+        BERTH_CO_CHECK(co_await where->resume(handle(record)));
+        Events told{events::other(record, "berth.sandbox_resumed")};
+        BERTH_CO_TRY(answer.record, co_await change(std::move(record), Transition::Resume, std::move(told)));
+        co_return answer;
+    }
+    const auto& idle = record.retention.idle;
+    if (idle && record.retention.on_idle == OnIdle::Destroy && clock_.now() >= record.last_used + *idle) {
+        BERTH_CO_CHECK(co_await where->destroy(handle(record)));
+        co_return co_await recover(std::move(record), on_loss, "its idle time was over");
+    }
+    BERTH_CO_TRY(auto started, co_await where->start(handle(record)));
+    hooks::kill_point("instance started");
+    BERTH_CO_TRY([[maybe_unused]] const auto running, co_await settle_execs(record));
+    answer.unsynced_since = started.unsynced_since;
+    answer.notes = std::move(started.notes);
+    if (was_paused) answer.notes.emplace_back("it was paused, and the machine went down: its memory is gone");
+    record.last_used = clock_.now();
+    Events told{events::started(record)};
+    BERTH_CO_TRY(answer.record, co_await change(std::move(record), Transition::Start, std::move(told)));
+    co_return answer;
+}
+
+/// Tier two, for an instance that is gone. Nothing: there never was a snapshot.
+Task<Result<std::optional<Acquired>>> Lifecycle::recover(SandboxRecord record, OnStateLoss on_loss,
+                                                         std::string why)
+{
+    if (record.state != State::Lost) {
+        Events told{events::other(record, "berth.sandbox_lost", why)};
+        BERTH_CO_TRY(record, co_await change(std::move(record), Transition::Missing, std::move(told)));
+    }
+    if (on_loss == OnStateLoss::Error)
+        co_return fail(Code::NotFound, "sandbox {} is lost: {}", record.id(), why);
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    const auto accepted = where->capabilities().restores;
+    BERTH_CO_TRY(auto all, co_await stored([&](Store& store) { return store.snapshots(record.id()); }));
+    std::erase_if(all, [](const SnapshotRecord& one) { return one.internal; });
+    if (all.empty()) co_return std::optional<Acquired>{};
+    const auto fits = std::ranges::find_if(all, [&](const SnapshotRecord& one) {
+        return std::ranges::find(accepted, one.kind) != accepted.end();
+    });
+    Result<SandboxRecord> restored = fail(
+        Code::Unsupported,
+        "sandbox {} is lost and backend {} restores none of its snapshots: it takes {}, the newest is {}",
+        record.id(), record.backend, fmt::join(accepted, ", "), all.front().kind);
+    if (fits != all.end()) restored = co_await replace_instance(record, *fits, why);
+    if (!restored) {
+        if (on_loss != OnStateLoss::Fresh) co_return std::unexpected(std::move(restored).error());
+        co_return std::optional<Acquired>{};
+    }
+    Acquired answer{.record = *std::move(restored), .tier = Tier::Restored, .snapshot = fits->id};
+    answer.lost = std::max<std::chrono::nanoseconds>(record.last_used - fits->created, {});
+    answer.notes.push_back(fmt::format("made anew from {}: {}; what happened in the {} after it is lost",
+                                       fits->id, why, show(*answer.lost)));
+    co_return answer;
+}
+
+/// Make before break: the next generation stands before the record names it, and only then the one
+/// before goes. After a crash between the two, reconciling removes whichever the record does not name.
+Task<Result<SandboxRecord>> Lifecycle::replace_instance(SandboxRecord record, SnapshotRecord snapshot,
+                                                        std::string why)
+{
+    BERTH_CO_TRY(auto source, co_await source_of(snapshot));
+    const SandboxHandle before = handle(record);
+    SandboxRecord next = record;
+    ++next.generation;
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    // One of a crashed try may be in the way.
+    BERTH_CO_CHECK(co_await where->destroy(
+        {.sandbox = record.id(), .native = fmt::format("{}.{}", record.id(), next.generation)}));
+    BERTH_CO_TRY(next, co_await make_instance(std::move(next), std::move(source)));
+    hooks::kill_point("next generation made");
+    next.last_used = clock_.now();
+    Events told{events::started(next, snapshot.id), events::other(next, "berth.sandbox_recovered", why)};
+    told.back().data["tier"] = "restored";
+    told.back().data["snapshot_id"] = snapshot.id;
+    const State from = next.state;
+    if (from == State::Lost) {
+        BERTH_CO_TRY(next, co_await change(std::move(next), Transition::Restored, std::move(told)));
+    } else {
+        next.state = State::Running;
+        next.changed = clock_.now();
+        next.due = next.deadline();
+        BERTH_CO_TRY(next, co_await stored([&](Store& store) { return store.update(next, told); }));
+    }
+    hooks::kill_point("next generation recorded");
+    if (before.native != next.native) BERTH_CO_CHECK(co_await where->destroy(before));
+    co_return next;
+}
+
+Task<Result<std::optional<Acquired>>> Lifecycle::try_resume(std::string key)
+{
+    BERTH_CO_TRY(const auto held, co_await lock("key:" + key));
+    BERTH_CO_TRY(auto known, co_await stored([&](Store& store) { return store.find_key(key); }));
+    if (!known) co_return std::optional<Acquired>{};
+    co_return co_await resume_tiers(*std::move(known), OnStateLoss::Restore);
+}
+
+Task<Result<Acquired>> Lifecycle::use(std::string ref)
+{
+    BERTH_CO_TRY(auto held, co_await find_locked(ref));
+    const std::string id = held.record.id();
+    BERTH_CO_TRY(auto resumed, co_await resume_tiers(std::move(held.record), OnStateLoss::Restore));
+    if (!resumed)
+        co_return fail(Code::NotFound, "sandbox {} is lost and has no snapshot: its work cannot be had back",
+                       id);
+    co_return *std::move(resumed);
+}
+
+} // namespace berth

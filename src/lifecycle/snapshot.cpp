@@ -1,0 +1,246 @@
+// Snapshots, what is made from them, and forks, which are both at once.
+
+#include <algorithm>
+
+#include "base/hooks.hpp"
+#include "base/ids.hpp"
+#include "base/scope_exit.hpp"
+#include "base/strings.hpp"
+#include "core/spec_hash.hpp"
+#include "lifecycle/events.hpp"
+#include "lifecycle/lifecycle.hpp"
+#include "lifecycle/payload.hpp"
+#include "lifecycle/stored.hpp"
+
+namespace berth {
+
+Task<Result<SnapshotRecord>> Lifecycle::find_snapshot(std::string ref)
+{
+    const auto look_up = [&](Store& store) -> Result<SnapshotRecord> {
+        if (is_id(ref, "snap_")) {
+            BERTH_TRY(auto found, store.find_snapshot(ref));
+            if (found) return *std::move(found);
+        }
+        const std::string prefix = ref.starts_with("snap_") ? ref : "snap_" + ref;
+        BERTH_TRY(auto all, store.snapshots({}));
+        std::erase_if(all, [&](const auto& one) { return one.internal || !one.id.starts_with(prefix); });
+        if (all.empty() || prefix.size() < 7)
+            return fail(Code::NotFound, "no snapshot '{}': berth snapshots lists them", printable(ref, 60));
+        if (all.size() > 1)
+            return fail(Code::Conflict, "'{}' stands for {} snapshots, the newest is {}", printable(ref, 60),
+                        all.size(), all.front().id);
+        return all.front();
+    };
+    co_return co_await stored(look_up);
+}
+
+/// Of a sandbox that is locked. The payload is complete and on disk before the record speaks of it.
+Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish wish)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    const auto kinds = where->capabilities().snapshots;
+    if (kinds.empty()) co_return unsupported(Operation::Snapshot, where->name());
+    if (!wish.kind.empty() && std::ranges::find(kinds, wish.kind) == kinds.end())
+        co_return fail(Code::Unsupported, "backend {} makes no snapshots of kind '{}': it makes {}",
+                       where->name(), printable(wish.kind, 60), fmt::join(kinds, ", "));
+    SnapshotAnswer answer;
+    SnapshotRecord& made = answer.record;
+    made.id = make_snapshot_id(clock_);
+    const std::string root = snapshot_directory();
+    // Whoever collects leaves alone what is in the making.
+    BERTH_CO_TRY(const auto making, co_await lock("snapshot:" + made.id));
+    BERTH_CO_TRY(const auto directory, co_await pool_.call([&] { return payload::begin(root, made.id); }));
+    hooks::kill_point("snapshot begun");
+    auto taken = co_await where->snapshot(
+        handle(record),
+        {.id = made.id, .kind = wish.kind.empty() ? kinds.front() : wish.kind, .directory = directory});
+    if (!taken) {
+        (void)co_await pool_.call([&] { return payload::remove(root, made.id); });
+        co_return std::unexpected(
+            std::move(taken).error().while_doing("taking a snapshot of " + record.id()));
+    }
+    hooks::kill_point("snapshot taken");
+    BERTH_CO_CHECK(co_await pool_.call([&] { return payload::complete(root, made.id); }));
+    hooks::kill_point("snapshot complete");
+    made.sandbox = record.id();
+    made.kind = taken->kind;
+    made.backend = record.backend;
+    made.parent = record.latest_snapshot;
+    made.note = wish.note;
+    made.file = taken->file;
+    made.sha256 = taken->sha256;
+    made.bytes = taken->bytes;
+    made.live_copy = taken->live_copy;
+    made.internal = wish.internal;
+    made.created = clock_.now();
+    made.spec = record.spec;
+    answer.elapsed = taken->elapsed;
+    answer.notes = std::move(taken->notes);
+    Events told;
+    if (!wish.internal) told.push_back(events::snapshotted(made));
+    BERTH_CO_CHECK(co_await stored([&](Store& store) { return store.add_snapshot(made, told); }));
+    hooks::kill_point("snapshot recorded");
+    if (!wish.internal) {
+        record.latest_snapshot = made.id;
+        BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.update(record, {}); }));
+    }
+    co_return answer;
+}
+
+Task<Result<SnapshotAnswer>> Lifecycle::snapshot(std::string ref, SnapshotWish wish)
+{
+    BERTH_CO_TRY(auto held, co_await find_locked(ref));
+    BERTH_CO_TRY(const auto found, co_await look(held.record));
+    BERTH_CO_TRY(auto record, co_await follow_state(std::move(held.record), found.state));
+    if (record.state != State::Running && record.state != State::Stopped && record.state != State::Paused &&
+        record.state != State::Attached)
+        co_return fail(Code::NotFound, "sandbox {} is {}: there is nothing to take a snapshot of",
+                       record.id(), to_string(record.state));
+    co_return co_await take(std::move(record), std::move(wish));
+}
+
+/// Read and checked before anything is made from it.
+Task<Result<SnapshotSource>> Lifecycle::source_of(SnapshotRecord snapshot)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(snapshot.backend));
+    const auto accepted = where->capabilities().restores;
+    if (std::ranges::find(accepted, snapshot.kind) == accepted.end())
+        co_return fail(Code::Unsupported, "snapshot {} is a {}: backend {} restores {}", snapshot.id,
+                       snapshot.kind, where->name(), fmt::join(accepted, ", "));
+    const std::string root = snapshot_directory();
+    BERTH_CO_CHECK(co_await pool_.call([&] { return payload::check(root, snapshot); }));
+    co_return SnapshotSource{
+        .id = snapshot.id, .kind = snapshot.kind, .directory = fmt::format("{}/{}", root, snapshot.id)};
+}
+
+Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
+{
+    BERTH_CO_TRY(const auto snapshot, co_await find_snapshot(ref));
+    const bool named = !wish.name.empty() || !wish.key.empty();
+    BERTH_CO_TRY(const auto old, co_await stored([&](Store& s) { return s.find(snapshot.sandbox); }));
+    if (old && old->live() && !wish.as_new && !named) {
+        BERTH_CO_TRY(auto held, co_await find_locked(old->id()));
+        if (held.record.state == State::Attached)
+            co_return fail(Code::Denied, "sandbox {} is borrowed and cannot be replaced", held.record.id());
+        Acquired answer{.tier = Tier::Restored, .snapshot = snapshot.id};
+        answer.lost = std::max<std::chrono::nanoseconds>(held.record.last_used - snapshot.created, {});
+        BERTH_CO_TRY(answer.record, co_await replace_instance(std::move(held.record), snapshot, "asked"));
+        co_return answer;
+    }
+    BERTH_CO_TRY(auto source, co_await source_of(snapshot));
+    SandboxRecord record;
+    record.spec = snapshot.spec;
+    record.spec.id = make_sandbox_id(clock_);
+    record.spec.name = wish.name;
+    if (!wish.name.empty()) record.spec.hostname = wish.name;
+    record.spec_hash = spec_hash(record.spec);
+    record.key = wish.key;
+    record.backend = snapshot.backend;
+    record.native = record.spec.id;
+    record.latest_snapshot = snapshot.id;
+    if (old) record.retention = old->retention;
+    record.created = record.changed = record.last_used = clock_.now();
+    BERTH_CO_TRY(const auto held, co_await lock(record.key.empty() ? record.id() : "key:" + record.key));
+    BERTH_CO_TRY(record, co_await begin(std::move(record), std::nullopt, {}));
+    hooks::kill_point("restore recorded");
+    auto made = co_await make_instance(record, std::move(source));
+    if (!made) {
+        record.failure = made.error().line();
+        Events failed{events::other(record, "berth.sandbox_failed", record.failure)};
+        (void)co_await change(std::move(record), Transition::Error, std::move(failed));
+        co_return std::unexpected(std::move(made).error());
+    }
+    hooks::kill_point("restore made");
+    Events told{events::created(*made), events::started(*made, snapshot.id)};
+    Acquired answer{.tier = Tier::Restored, .snapshot = snapshot.id};
+    BERTH_CO_TRY(answer.record, co_await change(*std::move(made), Transition::Usable, std::move(told)));
+    co_return answer;
+}
+
+Task<Status> Lifecycle::drop(SnapshotRecord snapshot, std::string why)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(snapshot.backend));
+    const std::string root = snapshot_directory();
+    BERTH_CO_CHECK(co_await where->drop_snapshot(
+        {.id = snapshot.id, .kind = snapshot.kind, .directory = fmt::format("{}/{}", root, snapshot.id)}));
+    SandboxRecord of;
+    of.spec.id = snapshot.sandbox;
+    auto told = events::other(of, "berth.snapshot_deleted", why);
+    told.data["snapshot_id"] = snapshot.id;
+    Events events;
+    if (!snapshot.internal) events.push_back(std::move(told));
+    BERTH_CO_CHECK(co_await stored([&](Store& s) { return s.remove_snapshot(snapshot.id, events); }));
+    hooks::kill_point("snapshot forgotten");
+    co_return co_await pool_.call([&] { return payload::remove(root, snapshot.id); });
+}
+
+Task<Status> Lifecycle::remove_snapshot(std::string ref)
+{
+    BERTH_CO_TRY(auto snapshot, co_await find_snapshot(ref));
+    co_return co_await drop(std::move(snapshot), "asked");
+}
+
+/// One snapshot, and as many sandboxes from it as were asked for; all of them or none. Each has an id,
+/// a host name and a machine id of its own, none of the source's processes and nothing of its memory.
+Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
+{
+    constexpr std::size_t kMost = 1000;
+    if (wish.count == 0 || wish.count > kMost)
+        co_return fail(Code::Invalid, "a fork makes 1 to {} sandboxes, not {}", kMost, wish.count);
+    BERTH_CO_TRY(auto held, co_await find_locked(ref));
+    BERTH_CO_TRY(const auto found, co_await look(held.record));
+    BERTH_CO_TRY(const auto source, co_await follow_state(std::move(held.record), found.state));
+    if (source.state != State::Running && source.state != State::Stopped && source.state != State::Paused)
+        co_return fail(Code::Conflict, "sandbox {} is {}: it cannot be forked", source.id(),
+                       to_string(source.state));
+    const auto begun = clock_.steady();
+    BERTH_CO_TRY(auto taken, co_await take(source, {.kind = {}, .note = "fork", .internal = true}));
+    ForkAnswer answer{.live_copy = taken.record.live_copy, .bytes = taken.record.bytes, .notes = taken.notes};
+    Status failed;
+    auto from = co_await source_of(taken.record);
+    if (!from) failed = std::unexpected(from.error());
+    for (std::size_t i = 0; failed && i < wish.count; ++i) {
+        SandboxRecord record;
+        record.spec = source.spec;
+        record.spec.id = make_sandbox_id(clock_);
+        record.spec.name = wish.name.empty() ? std::string{}
+                           : wish.count == 1 ? wish.name
+                                             : fmt::format("{}-{}", wish.name, i + 1);
+        record.spec.hostname = record.spec.name.empty()
+                                   ? "fork-" + record.spec.id.substr(record.spec.id.size() - 8)
+                                   : record.spec.name;
+        record.spec.labels["berth.fork-of"] = source.id();
+        record.spec_hash = spec_hash(record.spec);
+        record.backend = source.backend;
+        record.native = record.spec.id;
+        record.retention = source.retention;
+        record.created = record.changed = record.last_used = clock_.now();
+        BERTH_CO_TRY(const auto own, co_await lock(record.id()));
+        BERTH_CO_TRY(record, co_await begin(std::move(record), std::nullopt, {}));
+        hooks::kill_point("fork recorded");
+        auto made = co_await make_instance(record, *from);
+        if (!made) {
+            record.failure = made.error().line();
+            Events told{events::other(record, "berth.sandbox_failed", record.failure)};
+            (void)co_await change(std::move(record), Transition::Error, std::move(told));
+            failed = std::unexpected(std::move(made).error());
+            break;
+        }
+        hooks::kill_point("fork made");
+        Events told{events::created(*made), events::started(*made)};
+        told.front().data["fork_of"] = source.id();
+        BERTH_CO_TRY(auto usable, co_await change(*std::move(made), Transition::Usable, std::move(told)));
+        answer.forks.push_back(std::move(usable));
+    }
+    // The forks hold the layers now.
+    auto dropped = co_await drop(taken.record, "fork done");
+    if (!failed) {
+        for (auto& made : answer.forks) (void)co_await remove(std::move(made), "a sibling could not be made");
+        co_return std::unexpected(std::move(failed).error().while_doing("forking " + source.id()));
+    }
+    if (!dropped) co_return std::unexpected(std::move(dropped).error());
+    answer.elapsed = clock_.steady() - begun;
+    co_return answer;
+}
+
+} // namespace berth

@@ -1,0 +1,191 @@
+#include "store/sqlite/record_rows.hpp"
+
+#include <algorithm>
+
+#include "base/strings.hpp"
+#include "core/spec_json.hpp"
+
+namespace berth::store {
+
+namespace {
+
+constexpr const char* kColumns =
+    "version, key, backend, native, state, generation, spec, spec_hash, snapshot, "
+    "superseded_by, created, last_used, idle, on_idle, lifetime, failure, "
+    "changed, due";
+constexpr std::size_t kMaxPage = 10'000;
+
+Result<State> read_state(const std::string& text)
+{
+    for (const auto state : {State::Creating, State::Running, State::Paused, State::Stopped, State::Lost,
+                             State::Failed, State::Attached, State::Detached, State::Destroyed})
+        if (text == to_string(state)) return state;
+    return fail(Code::Internal, "store: no state '{}'", printable(text, 40));
+}
+
+std::optional<std::chrono::seconds> read_seconds(std::int64_t number)
+{
+    if (number <= 0) return std::nullopt;
+    return std::chrono::seconds(number);
+}
+
+Result<SandboxRecord> read_record(const Statement& row)
+{
+    SandboxRecord out;
+    out.version = static_cast<std::uint64_t>(row.number(0));
+    out.key = row.text(1);
+    out.backend = row.text(2);
+    out.native = row.text(3);
+    BERTH_TRY(out.state, read_state(row.text(4)));
+    out.generation = static_cast<std::uint64_t>(row.number(5));
+    BERTH_TRY(const auto document, json::parse(row.text(6)));
+    BERTH_TRY(out.spec, read_spec(json::Reader(document)));
+    out.spec_hash = row.text(7);
+    out.latest_snapshot = row.text(8);
+    out.superseded_by = row.text(9);
+    out.created = wall_time(row.number(10));
+    out.last_used = wall_time(row.number(11));
+    out.retention.idle = read_seconds(row.number(12));
+    BERTH_TRY(out.retention.on_idle, parse_on_idle(row.text(13)));
+    out.retention.lifetime = read_seconds(row.number(14));
+    out.failure = row.text(15);
+    out.changed = wall_time(row.number(16));
+    out.due = wall_time(row.number(17));
+    return out;
+}
+
+std::int64_t seconds(const std::optional<std::chrono::seconds>& time) { return time ? time->count() : 0; }
+
+/// Everything but id and version, in the order of both statements below.
+void bind_record(Statement& statement, const SandboxRecord& record)
+{
+    statement.bind(record.key)
+        .bind(record.spec.name)
+        .bind(record.backend)
+        .bind(record.native)
+        .bind(to_string(record.state))
+        .bind(std::int64_t{record.live() ? 1 : 0})
+        .bind(record.generation)
+        .bind(json::dump(to_json(record.spec)))
+        .bind(record.spec_hash)
+        .bind(record.latest_snapshot)
+        .bind(record.superseded_by)
+        .bind(ticks(record.created))
+        .bind(ticks(record.last_used))
+        .bind(seconds(record.retention.idle))
+        .bind(to_string(record.retention.on_idle))
+        .bind(seconds(record.retention.lifetime))
+        .bind(record.failure)
+        .bind(ticks(record.changed))
+        .bind(ticks(record.due));
+}
+
+Status named_conflict(Status status, const SandboxRecord& record)
+{
+    if (status || status.error().code != Code::Conflict) return status;
+    return fail(Code::Conflict, "sandbox {}: its id or its key '{}' is taken", record.id(),
+                printable(record.key, 80));
+}
+
+Result<std::optional<SandboxRecord>> first_record(Statement& row)
+{
+    BERTH_TRY(const bool found, row.step());
+    if (!found) return std::optional<SandboxRecord>{};
+    return read_record(row);
+}
+
+} // namespace
+
+Status insert_record(Connection& db, const SandboxRecord& record)
+{
+    BERTH_TRY(auto row,
+              db.prepare("INSERT INTO sandbox (id, version, key, name, backend, native, state, live, "
+                         "generation, spec, spec_hash, snapshot, superseded_by, created, last_used, idle, "
+                         "on_idle, lifetime, failure, changed, due) "
+                         "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+    row.bind(record.id()).bind(record.version);
+    bind_record(row, record);
+    return named_conflict(row.run(), record);
+}
+
+Status update_record(Connection& db, const SandboxRecord& record, std::uint64_t before)
+{
+    BERTH_TRY(auto row,
+              db.prepare("UPDATE sandbox SET version=?, key=?, name=?, backend=?, native=?, state=?, "
+                         "live=?, generation=?, spec=?, spec_hash=?, snapshot=?, superseded_by=?, "
+                         "created=?, last_used=?, idle=?, on_idle=?, lifetime=?, failure=?, changed=?, "
+                         "due=? WHERE id=? AND version=?"));
+    row.bind(record.version);
+    bind_record(row, record);
+    row.bind(record.id()).bind(before);
+    BERTH_CHECK(named_conflict(row.run(), record));
+    if (db.changes() != 1)
+        return fail(Code::Conflict, "sandbox {} was changed by somebody else", record.id());
+    return {};
+}
+
+Status touch_record(Connection& db, const std::string& id, WallTime used, WallTime due)
+{
+    BERTH_TRY(auto row, db.prepare("UPDATE sandbox SET last_used=max(last_used, ?), due=? WHERE id=?"));
+    return row.bind(ticks(used)).bind(ticks(due)).bind(id).run();
+}
+
+Result<std::optional<SandboxRecord>> find_record(Connection& db, const std::string& id)
+{
+    static const std::string sql = fmt::format("SELECT {} FROM sandbox WHERE id=?", kColumns);
+    BERTH_TRY(auto row, db.prepare(sql.c_str()));
+    row.bind(id);
+    return first_record(row);
+}
+
+Result<std::optional<SandboxRecord>> find_key_record(Connection& db, const std::string& key)
+{
+    static const std::string sql =
+        fmt::format("SELECT {} FROM sandbox WHERE key=? AND live=1 AND key<>''", kColumns);
+    BERTH_TRY(auto row, db.prepare(sql.c_str()));
+    row.bind(key);
+    return first_record(row);
+}
+
+Result<std::vector<SandboxRecord>> list_records(Connection& db, const RecordQuery& query)
+{
+    // The prefix as a range, so that the primary key serves it; no id has a character above 'z'.
+    constexpr const char* kWhere = "id>? AND id>=? AND id<? AND (?='' OR name=?) AND (?='' OR backend=?)";
+    static const std::string all =
+        fmt::format("SELECT {} FROM sandbox WHERE {} ORDER BY id LIMIT ?", kColumns, kWhere);
+    static const std::string living =
+        fmt::format("SELECT {} FROM sandbox WHERE live=1 AND {} ORDER BY id LIMIT ?", kColumns, kWhere);
+    // Names and deadlines have indexes of their own, which the two above would not use.
+    static const std::string named = fmt::format(
+        "SELECT {} FROM sandbox WHERE name=? AND name<>'' AND live=1 ORDER BY id LIMIT ?", kColumns);
+    static const std::string overdue = fmt::format(
+        "SELECT {} FROM sandbox WHERE due<>0 AND live=1 AND due<=? AND id>? ORDER BY id LIMIT ?", kColumns);
+    const std::uint64_t limit = std::min(query.limit, kMaxPage);
+    const bool by_due = query.due_by != WallTime{};
+    const bool by_name = !by_due && !query.name.empty() && !query.with_dead && query.id_prefix.empty() &&
+                         query.after.empty() && query.backend.empty();
+    const std::string& sql = by_due ? overdue : by_name ? named : query.with_dead ? all : living;
+    BERTH_TRY(auto row, db.prepare(sql.c_str()));
+    if (by_due)
+        row.bind(ticks(query.due_by)).bind(query.after);
+    else if (by_name)
+        row.bind(query.name);
+    else
+        row.bind(query.after)
+            .bind(query.id_prefix)
+            .bind(query.id_prefix + "~")
+            .bind(query.name)
+            .bind(query.name)
+            .bind(query.backend)
+            .bind(query.backend);
+    row.bind(limit);
+    std::vector<SandboxRecord> out;
+    for (;;) {
+        BERTH_TRY(const bool more, row.step());
+        if (!more) return out;
+        BERTH_TRY(auto record, read_record(row));
+        out.push_back(std::move(record));
+    }
+}
+
+} // namespace berth::store

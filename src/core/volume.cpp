@@ -60,7 +60,8 @@ Status validate_volume_names(const std::vector<Volume>& volumes)
 std::string volume_directory_name(const std::string& key, const std::string& name)
 {
     std::uint64_t hash = kOffsetBasis;
-    for (const char c : fmt::format("{}\n{}", key, name)) hash = (hash ^ static_cast<std::uint8_t>(c)) * kPrime;
+    for (const char c : fmt::format("{}\n{}", key, name))
+        hash = (hash ^ static_cast<std::uint8_t>(c)) * kPrime;
     return fmt::format("{:016x}", hash);
 }
 

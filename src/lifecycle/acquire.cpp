@@ -13,6 +13,7 @@
 #include "lifecycle/key.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
+#include "lifecycle/volumes.hpp"
 
 namespace berth {
 
@@ -44,6 +45,9 @@ Task<Result<SandboxRecord>> Lifecycle::begin(SandboxRecord record, std::optional
 Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::optional<SnapshotSource> from)
 {
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    const std::string owner = record.key.empty() ? record.id() : record.key;
+    BERTH_CO_CHECK(
+        co_await pool_.call([&] { return volumes::provide(volume_directory(), owner, record.spec); }));
     CreateRequest request(record.spec);
     request.labels = {.key = record.key,
                       .spec_hash = record.spec_hash,

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "support/fake_backend.hpp"
+
+namespace berth {
+
+/// Instances without a kernel: for what no machine does on demand, like an outage in the middle. Several
+/// backends may share one world, as several processes share a machine.
+struct World {
+    struct Instance {
+        State state = State::Running;
+        SandboxSpec spec;
+        InstanceLabels labels;
+        std::string from; ///< the snapshot it was made from
+    };
+    std::map<std::string, Instance> instances; ///< by native name
+    std::map<std::string, std::vector<ExecInfo>> execs;
+    bool outage = false;       ///< nothing can be asked
+    int unresponsive = 0;      ///< so many inspections get no answer
+    bool create_fails = false; ///< as a full disk would
+    std::size_t creates = 0;
+    std::vector<std::string> restores{"world"};
+};
+
+class WorldBackend final : public FakeBackend {
+public:
+    explicit WorldBackend(std::shared_ptr<World> world) : world_(std::move(world)) {}
+
+    [[nodiscard]] std::string_view name() const override { return "world"; }
+    [[nodiscard]] Capabilities capabilities() const override
+    {
+        Capabilities out;
+        out.operations = {Operation::Stop, Operation::Pause, Operation::Snapshot};
+        out.snapshots = {"world"};
+        out.restores = world_->restores;
+        return out;
+    }
+
+    Task<Result<SandboxHandle>> create(CreateRequest request) override
+    {
+        if (world_->outage) co_return down();
+        if (world_->create_fails) co_return fail(Code::Exhausted, "no space left in the world");
+        const auto& id = request.spec.id;
+        const auto generation = request.labels.generation;
+        const std::string native = generation == 1 ? id : fmt::format("{}.{}", id, generation);
+        ++world_->creates;
+        world_->instances[native] = {.state = State::Running,
+                                     .spec = request.spec,
+                                     .labels = request.labels,
+                                     .from = request.from ? request.from->id : std::string{}};
+        co_return SandboxHandle{.sandbox = id, .native = native};
+    }
+    Task<Status> destroy(SandboxHandle sandbox) override
+    {
+        if (world_->outage) co_return down();
+        world_->instances.erase(sandbox.native);
+        co_return Status{};
+    }
+    Task<Result<std::vector<Found>>> scan() override
+    {
+        if (world_->outage) co_return down();
+        std::vector<Found> out;
+        for (const auto& [native, one] : world_->instances) out.push_back(found(native, one));
+        co_return out;
+    }
+    Task<Result<Found>> inspect(SandboxHandle sandbox) override
+    {
+        if (world_->outage) co_return down();
+        if (world_->unresponsive > 0) {
+            --world_->unresponsive;
+            co_return Found{.sandbox = sandbox, .health = Health::Unresponsive, .state = State::Running};
+        }
+        const auto at = world_->instances.find(sandbox.native);
+        if (at == world_->instances.end()) co_return Found{.sandbox = sandbox};
+        co_return found(at->first, at->second);
+    }
+    Task<Result<std::vector<ExecInfo>>> execs(SandboxHandle sandbox) override
+    {
+        co_return world_->execs[sandbox.native];
+    }
+    Task<Status> stop(SandboxHandle sandbox, std::chrono::milliseconds) override
+    {
+        co_return set(sandbox, State::Stopped);
+    }
+    Task<Result<Started>> start(SandboxHandle sandbox) override
+    {
+        if (auto done = set(sandbox, State::Running); !done) co_return std::unexpected(done.error());
+        co_return Started{};
+    }
+    Task<Status> pause(SandboxHandle sandbox) override { co_return set(sandbox, State::Paused); }
+    Task<Status> resume(SandboxHandle sandbox) override { co_return set(sandbox, State::Running); }
+    Task<Result<SnapshotTaken>> snapshot(SandboxHandle, SnapshotRequest request) override
+    {
+        if (world_->outage) co_return down();
+        std::ofstream(request.directory + "/payload") << "bytes of the world";
+        co_return SnapshotTaken{.kind = request.kind,
+                                .bytes = 18,
+                                .sha256 = "47ca8e3f8ce3ad46c9c4c5ee6d4a6fb9e4ac5ae5ed7cf0ffcf7b2b7d5bb1c1a0",
+                                .file = {}};
+    }
+
+private:
+    static std::unexpected<Error> down() { return fail(Code::Unavailable, "the world does not answer"); }
+    static Found found(const std::string& native, const World::Instance& one)
+    {
+        return {.sandbox = {.sandbox = one.spec.id, .native = native},
+                .health = Health::Healthy,
+                .state = one.state,
+                .labels = one.labels};
+    }
+    Status set(const SandboxHandle& sandbox, State state)
+    {
+        if (world_->outage) return down();
+        const auto at = world_->instances.find(sandbox.native);
+        if (at == world_->instances.end()) return fail(Code::NotFound, "no {}", sandbox.native);
+        at->second.state = state;
+        return {};
+    }
+
+    std::shared_ptr<World> world_;
+};
+
+} // namespace berth

@@ -1,0 +1,189 @@
+#include "place.hpp"
+
+namespace berth {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Contains;
+using testing::Field;
+using testing::IsEmpty;
+
+class Gc : public LifecycleTest {
+protected:
+    static AcquireRequest idle_wish(OnIdle action)
+    {
+        auto out = wish("demo");
+        out.retention = {.idle = 60s, .on_idle = action, .lifetime = {}};
+        return out;
+    }
+    static GcReport must_collect(Process& process, GcWish wish = {})
+    {
+        auto report = run_task(process.lifecycle->collect(wish));
+        EXPECT_TRUE(report) << report.error().line();
+        return report ? *std::move(report) : GcReport{};
+    }
+};
+
+TEST_F(Gc, StopsWhatIsIdleAndKeepsItsFiles)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Stop))));
+    clock_.time += 59s;
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty());
+    clock_.time += 2s;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "stop")));
+    EXPECT_EQ(world_->instances.at(made.record.native).state, State::Stopped);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo"))->state, State::Stopped);
+    EXPECT_EQ(told(*one, "berth.sandbox_idle_stopped"), 1u);
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty()) << "once";
+}
+
+TEST_F(Gc, ADryRunChangesNothing)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Destroy))));
+    clock_.time += 2min;
+    EXPECT_THAT(must_collect(*one, {.dry_run = true}).actions, Contains(Field(&GcAction::what, "destroy")));
+    EXPECT_TRUE(world_->instances.contains(made.record.native));
+}
+
+TEST_F(Gc, ARunningExecPinsIt)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Destroy))));
+    ExecSpec exec;
+    exec.id = "exec_01jd7f3k2m0000000000000000";
+    exec.argv = {"sleep", "1000"};
+    ASSERT_TRUE(run_task(one->lifecycle->exec(made.record, exec)));
+    world_->execs[made.record.native] = {{.id = exec.id, .running = true, .status = {}, .events = 1}};
+    clock_.time += 10min;
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty());
+    world_->execs[made.record.native][0].running = false;
+    clock_.time += 10min;
+    must_collect(*one); // sees the end
+    EXPECT_EQ(one->store->execs(made.record.id(), false)->front().outcome, "unknown")
+        << "nobody saw a status";
+    clock_.time += 10min;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "destroy")));
+}
+
+TEST_F(Gc, AClockThatStepsBackExpiresNothing)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Destroy))));
+    clock_.time -= 24h;
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty());
+    EXPECT_EQ(world_->instances.size(), 1u);
+}
+
+TEST_F(Gc, TakesASnapshotFirstWhenAskedTo)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::SnapshotThenStop))));
+    clock_.time += 2min;
+    must_collect(*one);
+    EXPECT_EQ(one->store->snapshots(made.record.id())->size(), 1u);
+    EXPECT_EQ(world_->instances.at(made.record.native).state, State::Stopped);
+}
+
+TEST_F(Gc, EndsALifetimeWhateverRuns)
+{
+    auto one = process();
+    auto wanted = wish("demo");
+    wanted.retention.lifetime = 1h;
+    must(run_task(one->lifecycle->acquire(wanted)));
+    clock_.time += 61min;
+    must_collect(*one);
+    EXPECT_TRUE(world_->instances.empty());
+    EXPECT_EQ(run_task(one->lifecycle->find("demo")).error().code, Code::NotFound);
+}
+
+TEST_F(Gc, AnExpiredStoppedOneThatWasToBeDestroyedIsNotStartedAgain)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Destroy))));
+    ASSERT_TRUE(run_task(one->lifecycle->stop("demo", 0ms)));
+    clock_.time += 2min;
+    const auto again = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Destroy))));
+    EXPECT_EQ(again.tier, Tier::Fresh);
+    EXPECT_NE(again.record.id(), made.record.id());
+    EXPECT_FALSE(world_->instances.contains(made.record.native));
+}
+
+TEST_F(Gc, RemovesInstancesThatNoRecordNamesAndOnlyOurs)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    const auto& id = made.record.id();
+    World::Instance next = world_->instances.at(id);
+    next.labels.generation = 2;
+    world_->instances[id + ".2"] = next; // a restore died before it was recorded
+    World::Instance foreign = next;
+    foreign.spec.id = "sbx_01jd7f3k2m0000000000000009";
+    foreign.labels.owner = "somebody else";
+    world_->instances[foreign.spec.id] = foreign;
+    must_collect(*one);
+    EXPECT_TRUE(world_->instances.contains(id));
+    EXPECT_FALSE(world_->instances.contains(id + ".2"));
+    EXPECT_TRUE(world_->instances.contains(foreign.spec.id)) << "never touched";
+}
+
+TEST_F(Gc, RemovesWhatWasSupersededADayAgo)
+{
+    auto one = process();
+    const auto old = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    must(run_task(one->lifecycle->acquire(other)));
+    clock_.time += 23h;
+    must_collect(*one);
+    EXPECT_TRUE(world_->instances.contains(old.record.native));
+    clock_.time += 2h;
+    must_collect(*one);
+    EXPECT_FALSE(world_->instances.contains(old.record.native));
+}
+
+TEST_F(Gc, KeepsTheNewestSnapshots)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    std::vector<std::string> ids;
+    for (int i = 0; i < 4; ++i) {
+        clock_.time += 1h;
+        ids.push_back(run_task(one->lifecycle->snapshot("demo", {}))->record.id);
+    }
+    must_collect(*one, {.keep_last = 3});
+    EXPECT_EQ(one->store->snapshots(made.record.id())->size(), 3u);
+    must_collect(*one, {.keep_within = std::chrono::minutes(90)});
+    EXPECT_EQ(one->store->snapshots(made.record.id())->size(), 2u);
+    must_collect(*one, {.keep_bytes = Bytes{20}});
+    const auto left = *one->store->snapshots(made.record.id());
+    ASSERT_EQ(left.size(), 1u);
+    EXPECT_EQ(left.front().id, ids.back());
+    EXPECT_TRUE(std::filesystem::exists(data_ + "/snapshot/" + ids.back()));
+    EXPECT_FALSE(std::filesystem::exists(data_ + "/snapshot/" + ids.front()));
+}
+
+TEST_F(Gc, RemovesPayloadsOfSnapshotsThatWereNeverFinished)
+{
+    auto one = process();
+    std::filesystem::create_directories(data_ + "/snapshot/snap_01jd7f3k2m0000000000000000.new");
+    std::filesystem::create_directories(data_ + "/snapshot/what is this");
+    must_collect(*one);
+    EXPECT_FALSE(std::filesystem::exists(data_ + "/snapshot/snap_01jd7f3k2m0000000000000000.new"));
+    EXPECT_TRUE(std::filesystem::exists(data_ + "/snapshot/what is this")) << "not ours to judge";
+}
+
+TEST_F(Gc, SaysWhichBackendCouldNotBeAsked)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(wish("demo"))));
+    world_->outage = true;
+    const auto report = must_collect(*one);
+    ASSERT_FALSE(report.actions.empty());
+    EXPECT_FALSE(report.actions.front().failed.empty());
+    EXPECT_EQ(world_->instances.size(), 1u);
+}
+
+} // namespace
+} // namespace berth

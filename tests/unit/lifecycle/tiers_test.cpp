@@ -1,0 +1,222 @@
+#include "place.hpp"
+
+namespace berth {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class Tiers : public LifecycleTest {};
+
+TEST_F(Tiers, TheFirstOfAKeyIsFreshAndTheNextProcessAttaches)
+{
+    auto one = process(), two = process();
+    const auto first = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    EXPECT_EQ(first.tier, Tier::Fresh);
+    const auto second = must(run_task(two->lifecycle->acquire(wish("demo"))));
+    EXPECT_EQ(second.tier, Tier::Attached);
+    EXPECT_EQ(second.record.id(), first.record.id());
+    EXPECT_EQ(world_->creates, 1u);
+    EXPECT_EQ(told(*two, "sandbox_created"), 1u);
+}
+
+TEST_F(Tiers, AStoppedOneIsStartedWithTheSameInstance)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ASSERT_TRUE(run_task(one->lifecycle->stop("demo", 0ms)));
+    auto two = process();
+    const auto again = must(run_task(two->lifecycle->acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Started);
+    EXPECT_EQ(again.record.native, made.record.native);
+    EXPECT_EQ(again.record.generation, 1u);
+    EXPECT_EQ(told(*two, "sandbox_created"), 1u);
+}
+
+TEST_F(Tiers, APausedOneIsThawed)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ASSERT_TRUE(run_task(one->lifecycle->pause("demo")));
+    EXPECT_EQ(must(run_task(one->lifecycle->acquire(wish("demo")))).tier, Tier::Started);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo"))->state, State::Running);
+}
+
+TEST_F(Tiers, AGoneOneIsRestoredUnderTheSameLogicalId)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    const auto taken = run_task(one->lifecycle->snapshot("demo", {}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    world_->instances.clear();
+    auto two = process();
+    const auto again = must(run_task(two->lifecycle->acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Restored);
+    EXPECT_EQ(again.snapshot, taken->record.id);
+    EXPECT_EQ(again.record.id(), made.record.id());
+    EXPECT_NE(again.record.native, made.record.native);
+    EXPECT_EQ(again.record.generation, 2u);
+    EXPECT_EQ(world_->instances.at(again.record.native).from, taken->record.id);
+    EXPECT_EQ(told(*two, "sandbox_created"), 1u);
+    EXPECT_EQ(told(*two, "berth.sandbox_lost"), 1u);
+    EXPECT_EQ(told(*two, "berth.sandbox_recovered"), 1u);
+    EXPECT_THAT(again.notes, Not(IsEmpty()));
+}
+
+TEST_F(Tiers, AGoneOneWithoutASnapshotIsAnotherSandboxAndSaysSo)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    world_->instances.clear();
+    const auto again = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Fresh);
+    EXPECT_NE(again.record.id(), made.record.id());
+    ASSERT_THAT(again.notes, Not(IsEmpty()));
+    EXPECT_THAT(again.notes.front(), HasSubstr(made.record.id()));
+    EXPECT_EQ(run_task(one->lifecycle->find(made.record.id()))->state, State::Destroyed);
+}
+
+TEST_F(Tiers, AnOutageIsAnErrorAndNeverAnEmptySandbox)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(wish("demo"))));
+    world_->outage = true;
+    const auto asked = run_task(one->lifecycle->acquire(wish("demo")));
+    ASSERT_FALSE(asked);
+    EXPECT_EQ(asked.error().code, Code::Unavailable);
+    EXPECT_EQ(run_task(one->lifecycle->try_resume("demo")).error().code, Code::Unavailable);
+    world_->outage = false;
+    EXPECT_EQ(must(run_task(one->lifecycle->acquire(wish("demo")))).tier, Tier::Attached);
+    EXPECT_EQ(world_->creates, 1u);
+}
+
+TEST_F(Tiers, OneSlowAnswerDiscardsNothing)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    world_->unresponsive = 1;
+    const auto again = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Attached);
+    EXPECT_EQ(again.record.id(), made.record.id());
+}
+
+TEST_F(Tiers, StateLossCanBeRefused)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(wish("demo"))));
+    world_->instances.clear();
+    auto strict = wish("demo");
+    strict.on_loss = OnStateLoss::Error;
+    EXPECT_EQ(run_task(one->lifecycle->acquire(strict)).error().code, Code::NotFound);
+    EXPECT_EQ(world_->creates, 1u);
+}
+
+TEST_F(Tiers, ASnapshotOfAKindNobodyRestoresIsAnErrorThatNamesBoth)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ASSERT_TRUE(run_task(one->lifecycle->snapshot("demo", {})));
+    world_->instances.clear();
+    world_->restores = {"other_kind"};
+    const auto asked = run_task(one->lifecycle->acquire(wish("demo")));
+    ASSERT_FALSE(asked);
+    EXPECT_EQ(asked.error().code, Code::Unsupported);
+    EXPECT_THAT(asked.error().message, HasSubstr("other_kind"));
+    EXPECT_THAT(asked.error().message, HasSubstr("world"));
+    EXPECT_EQ(world_->creates, 1u);
+    auto easy = wish("demo");
+    easy.on_loss = OnStateLoss::Fresh;
+    EXPECT_EQ(must(run_task(one->lifecycle->acquire(easy))).tier, Tier::Fresh);
+}
+
+TEST_F(Tiers, AnotherSpecSupersedesAndKeepsTheOldOne)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    const auto next = must(run_task(one->lifecycle->acquire(other)));
+    EXPECT_EQ(next.tier, Tier::Fresh);
+    EXPECT_NE(next.record.id(), made.record.id());
+    EXPECT_TRUE(world_->instances.contains(made.record.native)) << "unsaved work is not destroyed by an edit";
+    EXPECT_EQ(run_task(one->lifecycle->find(made.record.id()))->superseded_by, next.record.id());
+    EXPECT_EQ(told(*one, "berth.sandbox_superseded"), 1u);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo"))->id(), next.record.id());
+}
+
+TEST_F(Tiers, ANameStandsForOneConfiguration)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish({}, "box"))));
+    ASSERT_TRUE(run_task(one->lifecycle->stop("box", 0ms)));
+    EXPECT_EQ(must(run_task(one->lifecycle->acquire(wish({}, "box")))).record.id(), made.record.id());
+    auto other = wish({}, "box");
+    other.spec.env["A"] = "b";
+    EXPECT_EQ(run_task(one->lifecycle->acquire(other)).error().code, Code::Conflict);
+}
+
+TEST_F(Tiers, AFailedCreateLeavesAFailedRecordAndTheKeyFree)
+{
+    auto one = process();
+    world_->create_fails = true;
+    EXPECT_EQ(run_task(one->lifecycle->acquire(wish("demo"))).error().code, Code::Exhausted);
+    EXPECT_TRUE(one->store->list({})->empty());
+    EXPECT_EQ(one->store->list({.with_dead = true})->front().state, State::Failed);
+    world_->create_fails = false;
+    EXPECT_EQ(must(run_task(one->lifecycle->acquire(wish("demo")))).tier, Tier::Fresh);
+}
+
+TEST_F(Tiers, ADeadMakersSandboxIsFinishedByTheNextWhoAsks)
+{
+    auto one = process();
+    SandboxRecord half;
+    half.spec = wish("demo").spec;
+    half.spec.id = "sbx_01jd7f3k2m0000000000000000";
+    half.key = "demo";
+    half.backend = "world";
+    half.native = half.spec.id;
+    half.spec_hash = must(run_task(one->lifecycle->acquire(wish("other")))).record.spec_hash;
+    ASSERT_TRUE(one->store->insert(half, {}));
+    const auto finished = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    EXPECT_EQ(finished.record.id(), half.spec.id);
+    EXPECT_EQ(finished.tier, Tier::Fresh);
+    EXPECT_EQ(finished.record.state, State::Running);
+}
+
+TEST_F(Tiers, ThirtyTwoThreadsGetOneSandbox)
+{
+    std::vector<std::unique_ptr<Process>> all;
+    for (int i = 0; i < 8; ++i) all.push_back(process());
+    std::vector<std::thread> threads;
+    std::vector<std::string> ids(32);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        threads.emplace_back([&, i] {
+            if (auto got = run_task(all[i % 8]->lifecycle->acquire(wish("same")))) ids[i] = got->record.id();
+        });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(world_->creates, 1u);
+    for (const auto& id : ids) EXPECT_EQ(id, ids.front());
+    EXPECT_EQ(told(*all[0], "sandbox_created"), 1u);
+}
+
+TEST_F(Tiers, RefsAreIdsPrefixesNamesAndKeys)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("a key", "box"))));
+    const auto& id = made.record.id();
+    for (const std::string& ref :
+         {id, id.substr(0, 20), id.substr(4, 16), std::string("box"), std::string("a key")}) {
+        const auto found = run_task(one->lifecycle->find(ref));
+        ASSERT_TRUE(found) << ref;
+        EXPECT_EQ(found->id(), id) << ref;
+    }
+    EXPECT_EQ(run_task(one->lifecycle->find("nothing")).error().code, Code::NotFound);
+    EXPECT_EQ(run_task(one->lifecycle->find("")).error().code, Code::NotFound);
+    must(run_task(one->lifecycle->acquire(wish("second"))));
+    EXPECT_EQ(run_task(one->lifecycle->find(id.substr(0, 6))).error().code, Code::Conflict);
+}
+
+} // namespace
+} // namespace berth

@@ -33,6 +33,8 @@ const std::map<std::pair<State, Transition>, State> kAllowed{
     {{State::Stopped, Transition::Missing}, State::Lost},
     {{State::Attached, Transition::Missing}, State::Lost},
     {{State::Lost, Transition::Restored}, State::Running},
+    {{State::Lost, Transition::Start}, State::Running},
+    {{State::Lost, Transition::Stop}, State::Stopped},
     {{State::Attached, Transition::Detach}, State::Detached},
     {{State::Creating, Transition::Destroy}, State::Destroyed},
     {{State::Running, Transition::Destroy}, State::Destroyed},

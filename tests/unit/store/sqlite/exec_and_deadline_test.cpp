@@ -1,0 +1,148 @@
+#include <sqlite3.h>
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/ids.hpp"
+#include "store/sqlite/sqlite_store.hpp"
+
+namespace berth::store {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class StoreRows : public ::testing::Test {
+protected:
+    StoreRows()
+    {
+        char path[] = "/tmp/berth-store-XXXXXX";
+        dir_ = ::mkdtemp(&path[0]);
+        store_ = *SqliteStore::open(dir_ + "/store.db");
+    }
+    ~StoreRows() override
+    {
+        store_.reset();
+        std::filesystem::remove_all(dir_);
+    }
+    static SandboxRecord record(const std::string& key = {})
+    {
+        SandboxRecord out;
+        out.spec.id = make_sandbox_id(system_clock());
+        out.spec.policy = *policy::preset("sandbox");
+        out.key = key;
+        out.backend = "local";
+        out.created = out.last_used = at(100);
+        out.state = State::Running;
+        return out;
+    }
+    static WallTime at(int seconds) { return WallTime(std::chrono::seconds(seconds)); }
+
+    std::string dir_;
+    std::unique_ptr<SqliteStore> store_;
+};
+
+TEST_F(StoreRows, AnExecIsAddedWithTheUseOfItsSandboxAndEndsOnce)
+{
+    const auto box = *store_->insert(record(), {});
+    ExecRecord exec{
+        .id = "exec_1", .sandbox = box.id(), .argv = {"sh", "-c", "echo 'a b'\n"}, .started = at(200)};
+    ASSERT_TRUE(store_->add_exec(exec, at(500), {{.sandbox = box.id(), .type = "sandbox_process_started"}}));
+    EXPECT_EQ(store_->add_exec(exec, at(500), {}).error().code, Code::Conflict);
+    EXPECT_EQ((*store_->find(box.id()))->last_used, at(200));
+    EXPECT_EQ((*store_->find(box.id()))->due, at(500));
+    EXPECT_EQ((*store_->find(box.id()))->version, box.version) << "using it disturbs nobody";
+    EXPECT_THAT(*store_->execs(box.id(), true), ElementsAre(exec));
+    exec.ended = at(300);
+    exec.outcome = "exit 7";
+    const std::vector<LedgerEvent> told{{.sandbox = box.id(), .type = "sandbox_process_state_updated"}};
+    ASSERT_TRUE(store_->end_exec(exec, at(600), told));
+    exec.outcome = "unknown";
+    ASSERT_TRUE(store_->end_exec(exec, at(600), told)) << "told again by somebody who came later";
+    EXPECT_THAT(*store_->execs(box.id(), true), IsEmpty());
+    EXPECT_EQ(store_->execs(box.id(), false)->front().outcome, "exit 7");
+    EXPECT_EQ(store_->ledger({.type = "sandbox_process_state_updated"})->size(), 1u);
+}
+
+TEST_F(StoreRows, ListsWhatIsDue)
+{
+    auto late = record(), soon = record(), never = record();
+    soon.due = at(150);
+    late.due = at(1000);
+    for (auto* one : {&late, &soon, &never}) *one = *store_->insert(*one, {});
+    EXPECT_THAT(*store_->list({.due_by = at(149)}), IsEmpty());
+    EXPECT_THAT(*store_->list({.due_by = at(150)}), ElementsAre(soon));
+    ASSERT_TRUE(store_->touch(soon.id(), at(120), at(2000)));
+    EXPECT_THAT(*store_->list({.due_by = at(1000)}), ElementsAre(late));
+}
+
+TEST_F(StoreRows, ATouchNeverMovesTheLastUseBack)
+{
+    const auto box = *store_->insert(record(), {});
+    ASSERT_TRUE(store_->touch(box.id(), at(50), at(0)));
+    EXPECT_EQ((*store_->find(box.id()))->last_used, at(100));
+}
+
+TEST_F(StoreRows, AKeyChangesHandsWhollyOrNotAtAll)
+{
+    auto old = *store_->insert(record("demo"), {});
+    const auto next = record("demo");
+    EXPECT_EQ(store_->insert(next, {}).error().code, Code::Conflict);
+    auto stale = old;
+    stale.version += 5;
+    stale.superseded_by = next.id();
+    EXPECT_EQ(store_->replace(stale, next, {}).error().code, Code::Conflict);
+    EXPECT_FALSE(*store_->find(next.id())) << "the second half was undone with the first";
+    old.superseded_by = next.id();
+    ASSERT_TRUE(store_->replace(old, next, {}));
+    EXPECT_EQ((*store_->find_key("demo"))->id(), next.id());
+}
+
+TEST_F(StoreRows, RetentionAndFailureAreKept)
+{
+    auto wanted = record();
+    wanted.retention = {.idle = 90s, .on_idle = OnIdle::SnapshotThenStop, .lifetime = 24h};
+    wanted.failure = "no space left";
+    wanted.changed = at(7);
+    wanted = *store_->insert(wanted, {});
+    EXPECT_EQ(**store_->find(wanted.id()), wanted);
+}
+
+TEST_F(StoreRows, AStoreOfTheFirstSchemaIsBroughtUpToDate)
+{
+    const auto box = *store_->insert(record("demo"), {});
+    store_.reset();
+    const std::string file = dir_ + "/store.db";
+    sqlite3* raw = nullptr;
+    ASSERT_EQ(sqlite3_open(file.c_str(), &raw), SQLITE_OK);
+    const char* back =
+        "DROP INDEX sandbox_due; DROP TABLE exec; DROP TABLE setting;"
+        "ALTER TABLE sandbox DROP COLUMN idle; ALTER TABLE sandbox DROP COLUMN on_idle;"
+        "ALTER TABLE sandbox DROP COLUMN lifetime; ALTER TABLE sandbox DROP COLUMN failure;"
+        "ALTER TABLE sandbox DROP COLUMN changed; ALTER TABLE sandbox DROP COLUMN due;"
+        "ALTER TABLE snapshot DROP COLUMN backend; ALTER TABLE snapshot DROP COLUMN file;"
+        "ALTER TABLE snapshot DROP COLUMN live_copy; ALTER TABLE snapshot DROP COLUMN internal;"
+        "ALTER TABLE snapshot DROP COLUMN spec; PRAGMA user_version=1;";
+    ASSERT_EQ(sqlite3_exec(raw, back, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(raw);
+    sqlite3_close(raw);
+    store_ = *SqliteStore::open(file);
+    const auto found = *store_->find_key("demo");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->id(), box.id());
+    EXPECT_FALSE(found->retention.idle);
+    EXPECT_EQ(store_->owner().size(), 32u);
+}
+
+TEST_F(StoreRows, TheOwnerStaysTheSame)
+{
+    const std::string owner = store_->owner();
+    store_.reset();
+    store_ = *SqliteStore::open(dir_ + "/store.db");
+    EXPECT_EQ(store_->owner(), owner);
+}
+
+} // namespace
+} // namespace berth::store

@@ -23,7 +23,7 @@ const std::vector<Subject>& all_subjects()
 {
     static const std::vector<Subject> all{
         {"floor", bench_floor},     {"cold", bench_cold},   {"warm", bench_warm},
-        {"density", bench_density}, {"relay", bench_relay},
+        {"density", bench_density}, {"relay", bench_relay}, {"log", bench_log},
     };
     return all;
 }

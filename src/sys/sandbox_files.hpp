@@ -59,6 +59,9 @@ public:
     SandboxFiles& operator=(SandboxFiles&&) noexcept;
     ~SandboxFiles();
 
+    /// Keeps a descriptor open for as long as the files are in use: a lock.
+    void hold(UniqueFd lock) noexcept { held_ = std::move(lock); }
+
     /// A regular file for reading, for contents too large for a string.
     [[nodiscard]] Result<UniqueFd> open_file(const std::string& path) const;
     /// All of it; a file larger than `limit` is Invalid.
@@ -84,6 +87,7 @@ public:
 private:
     SandboxFiles(UniqueFd root, std::unique_ptr<FileWorker> worker) noexcept;
     UniqueFd root_;
+    UniqueFd held_;
     std::unique_ptr<FileWorker> worker_;
 };
 

@@ -119,6 +119,15 @@ Result<std::vector<Record>> ExecLog::records(std::uint64_t from, std::size_t cou
     return parse_records(std::string_view(bytes).substr(0, static_cast<std::size_t>(n)), from);
 }
 
+Result<bool> ExecLog::closed() const
+{
+    BERTH_TRY(const std::uint64_t size, size_of(index_.get(), "index"));
+    if (size < keeper::record_at(1)) return false;
+    const std::uint64_t last = (size - keeper::record_at(0)) / sizeof(Record) - 1;
+    BERTH_TRY(const auto found, records(last, 1));
+    return !found.empty() && found.front().kind == Kind::Closed;
+}
+
 Status ExecLog::repair(WallTime now)
 {
     BERTH_TRY(const std::uint64_t index_size, size_of(index_.get(), "index"));

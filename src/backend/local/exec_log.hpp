@@ -37,6 +37,9 @@ public:
     /// that no keeper would have written is an error that names it.
     [[nodiscard]] Result<std::vector<keeper::Record>> records(std::uint64_t from, std::size_t count) const;
 
+    /// Its last record says that nothing follows; looks at no other.
+    [[nodiscard]] Result<bool> closed() const;
+
     /// After the keeper's death, and only then: a record for the bytes beyond the last one (they
     /// are real), `exit` with status unknown, `closed`. Idempotent; a killed repair is continued.
     [[nodiscard]] Status repair(WallTime now);

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "core/spec_json.hpp"
@@ -36,6 +38,18 @@ json::Object groups_json(const sys::GroupPlaces& groups)
     return out;
 }
 
+json::Object labels_json(const InstanceLabels& labels)
+{
+    json::Object out;
+    out["key"] = labels.key;
+    out["spec_hash"] = labels.spec_hash;
+    out["exo_hash"] = labels.exo_hash;
+    out["owner"] = labels.owner;
+    out["created"] = labels.created.time_since_epoch().count();
+    out["generation"] = labels.generation;
+    return out;
+}
+
 Status read_text(const json::Reader& at, std::string_view name, std::string& out)
 {
     BERTH_TRY(const auto member, at.at(name));
@@ -52,6 +66,13 @@ Status read_number(const json::Reader& at, std::string_view name, std::int64_t h
     return {};
 }
 
+Status read_flag(const json::Reader& at, std::string_view name, bool& out)
+{
+    BERTH_TRY(const auto member, at.at(name));
+    BERTH_TRY(out, member.boolean());
+    return {};
+}
+
 Result<RootLayers> read_layers(const json::Reader& at)
 {
     RootLayers out;
@@ -59,8 +80,27 @@ Result<RootLayers> read_layers(const json::Reader& at)
     BERTH_CHECK(read_text(at, "usr", out.usr));
     BERTH_CHECK(read_text(at, "usr_mask", out.usr_mask));
     BERTH_CHECK(read_text(at, "etc_root", out.etc_root));
-    BERTH_TRY(const auto devices, at.at("devices"));
-    BERTH_TRY(out.devices, devices.boolean());
+    BERTH_CHECK(read_flag(at, "devices", out.devices));
+    return out;
+}
+
+Status read_time(const json::Reader& at, std::string_view name, WallTime& out)
+{
+    std::int64_t since = 0;
+    BERTH_CHECK(read_number(at, name, kMany, since));
+    out = WallTime(std::chrono::nanoseconds(since));
+    return {};
+}
+
+Result<InstanceLabels> read_labels(const json::Reader& at)
+{
+    InstanceLabels out;
+    BERTH_CHECK(read_text(at, "key", out.key));
+    BERTH_CHECK(read_text(at, "spec_hash", out.spec_hash));
+    BERTH_CHECK(read_text(at, "exo_hash", out.exo_hash));
+    BERTH_CHECK(read_text(at, "owner", out.owner));
+    BERTH_CHECK(read_time(at, "created", out.created));
+    BERTH_CHECK(read_number(at, "generation", kMany, out.generation));
     return out;
 }
 
@@ -80,6 +120,8 @@ Result<Instance> read_document(const json::Reader& at)
     Instance out;
     BERTH_TRY(const auto spec, at.at("spec"));
     BERTH_TRY(out.spec, read_spec(spec));
+    BERTH_TRY(const auto labels, at.at("labels"));
+    BERTH_TRY(out.labels, read_labels(labels));
     BERTH_CHECK(read_number(at, "pid", 1 << 30, out.keeper.pid));
     BERTH_CHECK(read_number(at, "start", kMany, out.keeper.start_time));
     BERTH_CHECK(read_number(at, "pid_namespace", kMany, out.keeper.pid_namespace));
@@ -96,6 +138,11 @@ Result<Instance> read_document(const json::Reader& at)
     out.layers.kind = out.spec.root.kind;
     BERTH_TRY(const auto groups, at.at("groups"));
     BERTH_TRY(out.groups, read_groups(groups));
+    BERTH_CHECK(read_flag(at, "in_memory", out.in_memory));
+    BERTH_CHECK(read_flag(at, "stopped", out.stopped));
+    BERTH_CHECK(read_time(at, "synced", out.synced));
+    BERTH_TRY(const auto unsynced, at.find("unsynced_since"));
+    if (unsynced) BERTH_CHECK(read_time(at, "unsynced_since", out.unsynced_since.emplace()));
     return out;
 }
 
@@ -108,10 +155,11 @@ std::string boot_id()
     return id;
 }
 
-Status write_instance(int directory, const Instance& instance)
+Status write_instance(int directory, const Instance& instance, Durable durable)
 {
     json::Object out;
     out["spec"] = to_json(instance.spec);
+    out["labels"] = labels_json(instance.labels);
     out["pid"] = instance.keeper.pid;
     out["start"] = instance.keeper.start_time;
     out["pid_namespace"] = instance.keeper.pid_namespace;
@@ -121,11 +169,19 @@ Status write_instance(int directory, const Instance& instance)
     if (instance.slot) out["slot"] = *instance.slot;
     out["layers"] = layers_json(instance.layers);
     out["groups"] = groups_json(instance.groups);
+    out["in_memory"] = instance.in_memory;
+    out["stopped"] = instance.stopped;
+    out["synced"] = instance.synced.time_since_epoch().count();
+    if (instance.unsynced_since) out["unsynced_since"] = instance.unsynced_since->time_since_epoch().count();
+    if (durable == Durable::Yes) return replace_file_at(directory, kFile, json::dump(out));
     const UniqueFd file(
         ::openat(directory, kNewFile, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) return fail_errno("recording the keeper");
+    if (!file) return fail_errno("recording the instance");
     BERTH_CHECK(write_all(file.get(), json::dump(out)));
-    if (::renameat(directory, kNewFile, directory, kFile) != 0) return fail_errno("recording the keeper");
+    // Begins the writing without waiting for it: a machine that goes down later than the next commit finds a
+    // record, not an empty file.
+    ::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (::renameat(directory, kNewFile, directory, kFile) != 0) return fail_errno("recording the instance");
     return {};
 }
 

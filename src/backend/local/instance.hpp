@@ -2,26 +2,39 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/local/plan.hpp"
+#include "base/clock.hpp"
+#include "core/backend.hpp"
 #include "sys/cgroup.hpp"
 
 namespace berth::local {
 
-/// What a process must know of a sandbox that another one made, to go on with it. In the sandbox's
-/// directory, written when its keeper answers; not synced, for it means nothing after the machine went down.
+/// What a process must know of an instance that another one made, to go on with it. In the instance's
+/// directory, written when its keeper answers for the first time and with each change after that; a
+/// reader sees the old one or the new. An instance without a record was never finished.
 struct Instance {
     SandboxSpec spec;
+    InstanceLabels labels;
     sys::Maker keeper;
     std::string boot; ///< of the machine: numbers of processes begin anew with each
     IdMode mode = IdMode::Own;
     std::optional<unsigned> slot; ///< of its id range, when mapped
     RootLayers layers;
     NetMode net = NetMode::New;
-    sys::GroupPlaces groups; ///< empty: it has none
+    sys::GroupPlaces groups;                ///< empty: it has none
+    bool in_memory = false;                 ///< its files are gone when its keeper ends
+    bool stopped = false;                   ///< no keeper is meant to run
+    WallTime synced{};                      ///< when all that was written was last brought to the disk
+    std::optional<WallTime> unsynced_since; ///< the machine went down, and nobody was told yet
 };
 
-[[nodiscard]] Status write_instance(int directory, const Instance& instance);
+/// Whether the record is on the disk when the call returns. Otherwise its bytes are on their way there,
+/// and the name follows with the file system's next commit: a few seconds.
+enum class Durable { No, Yes };
+
+[[nodiscard]] Status write_instance(int directory, const Instance& instance, Durable durable = Durable::No);
 /// NotFound: it was never finished.
 [[nodiscard]] Result<Instance> read_instance(int directory);
 

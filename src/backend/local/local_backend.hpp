@@ -13,8 +13,9 @@
 
 namespace berth::local {
 
-/// Sandboxes of this machine's kernel, behind the interface every backend has. Those made by this
-/// process are held open in it; letting go of the backend lets them live on. What blocks runs on the
+/// Sandboxes of this machine's kernel, behind the interface every backend has. Those this process works
+/// with are held open in it, until their keeper is gone: somebody else may stop, start or destroy them at
+/// any time. Letting go of the backend lets them live on. What blocks runs on the
 /// pool; a wait for output holds no thread of it. Outlives its tasks.
 class LocalBackend final : public Backend {
 public:
@@ -27,6 +28,8 @@ public:
     Task<Status> destroy(SandboxHandle sandbox) override;
     Task<Result<std::vector<Found>>> scan() override;
     Task<Result<Found>> inspect(SandboxHandle sandbox) override;
+    Task<Status> stop(SandboxHandle sandbox, std::chrono::milliseconds grace) override;
+    Task<Result<Started>> start(SandboxHandle sandbox) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
     Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,
@@ -59,8 +62,7 @@ private:
     struct Held {
         std::mutex mutex;
         std::optional<Sandbox> sandbox; ///< empty while it is made
-        SandboxSpec spec;
-        bool retired = false; ///< destroyed, or could not be made: no longer in the map
+        bool retired = false; ///< its keeper is gone, or it could not be made: not in the map any more
     };
 
     LocalBackend(StateDir state, BlockingPool& pool, Capabilities capabilities)
@@ -68,21 +70,24 @@ private:
     {
     }
 
-    [[nodiscard]] std::shared_ptr<Held> held(const std::string& id) const;
+    [[nodiscard]] std::shared_ptr<Held> held(const std::string& native) const;
     [[nodiscard]] Result<std::shared_ptr<Held>> find(const SandboxHandle& handle);
-    [[nodiscard]] Result<std::shared_ptr<Held>> adopt(const std::string& id);
-    [[nodiscard]] bool has_directory(const std::string& id) const;
-    [[nodiscard]] Result<SandboxHandle> make(const SandboxSpec& spec);
-    [[nodiscard]] Status remove(const std::string& id);
-    [[nodiscard]] Result<std::vector<Found>> look() const;
-    void retire(const std::string& id, Held& held);
+    [[nodiscard]] Result<std::shared_ptr<Held>> adopt(const std::string& native);
+    [[nodiscard]] Result<SandboxHandle> make(const CreateRequest& request);
+    [[nodiscard]] Result<bool> make_at(Held& place, const CreateRequest& request, const std::string& native);
+    [[nodiscard]] Status remove(const std::string& native);
+    void retire(const std::string& native, Held& held);
 
-    /// `work(Sandbox&)` on the pool, alone with the sandbox.
+    /// `work(Sandbox&)` on the pool, alone with the sandbox. When its keeper is gone by then, or goes
+    /// meanwhile, it is looked up anew: what was asked of a dead keeper has no effect. Conflict when it is
+    /// stopped.
     template <class F> auto with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>;
     /// `work(const sys::SandboxFiles&)` on the pool, with the rights of `user`.
     template <class F>
     auto with_files(SandboxHandle handle, std::string user, F work)
         -> Task<std::invoke_result_t<F, const sys::SandboxFiles&>>;
+    /// Of an instance in any state.
+    Task<Result<ExecFollower>> follower_of(SandboxHandle sandbox, std::string exec, std::uint64_t from);
 
     StateDir state_;
     BlockingPool& pool_;

@@ -5,6 +5,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "backend/local/exec_logs.hpp"
+#include "backend/local/instance_lock.hpp"
 #include "backend/local/local_backend_with.hpp"
 #include "backend/local/log_wait.hpp"
 
@@ -40,10 +42,20 @@ FileEntry entry_of(sys::FileEntry entry)
             .target = std::move(entry.target)};
 }
 
-std::unexpected<Error> keeper_gone(const SandboxHandle& sandbox)
+/// The end of an exec whose keeper is gone: as the log has it, or unknown.
+Result<std::optional<Ended>> ended_in_log(const StateDir& state, const std::string& native,
+                                          const std::string& exec)
 {
-    return fail(Code::Unavailable, "the keeper of {} is gone", sandbox.sandbox);
+    BERTH_CHECK(settle_log(state, native, exec));
+    BERTH_TRY(const auto directory, open_instance(state, native));
+    BERTH_TRY(const auto log, open_log(directory.get(), exec));
+    std::uint64_t at = 0;
+    BERTH_TRY(const auto status, find_exit(log, at));
+    if (!status) return std::optional<Ended>{};
+    return Ended{.status = *status, .struck = {}};
 }
+
+bool is_stopped(const Error& error) { return error.code == Code::Conflict; }
 
 } // namespace
 
@@ -52,40 +64,66 @@ Task<Status> LocalBackend::exec(SandboxHandle sandbox, ExecSpec spec)
     co_return co_await with(sandbox, [&](Sandbox& s) { return s.exec(spec); });
 }
 
+Task<Result<ExecFollower>> LocalBackend::follower_of(SandboxHandle sandbox, std::string exec,
+                                                     std::uint64_t from)
+{
+    const auto follow = [&](Sandbox& s) { return s.follow(exec, from); };
+    auto follower = co_await with(sandbox, follow);
+    if (follower || !is_stopped(follower.error())) co_return follower;
+    co_return co_await pool_.call([&]() -> Result<ExecFollower> {
+        BERTH_CHECK(settle_log(state_, sandbox.native, exec));
+        BERTH_TRY(const auto directory, open_instance(state_, sandbox.native));
+        BERTH_TRY(auto log, open_log(directory.get(), exec));
+        return ExecFollower::read(std::move(log), from);
+    });
+}
+
 Task<Result<std::vector<ExecEvent>>> LocalBackend::read_events(SandboxHandle sandbox, std::string exec,
                                                                std::uint64_t from, SteadyTime until)
 {
-    const auto follow = [&](Sandbox& s) { return s.follow(exec, from); };
-    BERTH_CO_TRY(auto follower, co_await with(sandbox, follow));
-    for (;;) {
-        const auto started = now();
-        const auto next = [&] { return follower.next(started); };
-        BERTH_CO_TRY(auto events, co_await pool_.call(next));
-        if (!events.empty() || follower.ended() || started >= until) co_return events;
-        if (follower.keeper_gone() || follower.keeper_descriptor() < 0) co_return keeper_gone(sandbox);
-        co_await log_grows(follower, until);
+    for (bool settled = false;; settled = true) {
+        BERTH_CO_TRY(auto follower, co_await follower_of(sandbox, exec, from));
+        for (;;) {
+            const auto started = now();
+            const auto next = [&] { return follower.next(started); };
+            BERTH_CO_TRY(auto events, co_await pool_.call(next));
+            if (!events.empty() || follower.ended() || started >= until) co_return events;
+            const bool alone = follower.keeper_gone() || follower.keeper_descriptor() < 0;
+            if (alone && settled) co_return events; // complete, and nothing of it is after `from`
+            if (alone) break;
+            co_await log_grows(follower, until);
+        }
+        // Nobody writes to it any more: what is missing is its end.
+        const auto settle = [&] { return settle_log(state_, sandbox.native, exec); };
+        if (auto done = co_await pool_.call(settle); !done) co_return std::unexpected(done.error());
     }
 }
 
 Task<Result<std::optional<Ended>>> LocalBackend::wait(SandboxHandle sandbox, std::string exec,
                                                       SteadyTime until)
 {
-    const auto follow = [&](Sandbox& s) { return s.follow(exec, 0); };
-    BERTH_CO_TRY(const auto follower, co_await with(sandbox, follow));
+    const auto in_log = [&] { return ended_in_log(state_, sandbox.native, exec); };
     const auto check = [&](Sandbox& s) -> Result<std::optional<Ended>> {
         BERTH_TRY(const auto status, s.wait(exec, 0ms));
         if (!status) return std::optional<Ended>{};
         BERTH_TRY(auto ended, s.wait_or_kill(exec, 0ms)); // it has ended: nothing is killed
         return Ended{.status = ended.status, .struck = std::move(ended.struck)};
     };
+    const auto follow = [&](Sandbox& s) { return s.follow(exec, 0); };
+    auto follower = co_await with(sandbox, follow);
+    if (!follower && is_stopped(follower.error())) co_return co_await pool_.call(in_log);
+    if (!follower) co_return std::unexpected(std::move(follower).error());
     boost::asio::steady_timer breath(co_await boost::asio::this_coro::executor);
     for (std::size_t checks = 1;; ++checks) {
         const bool last = now() >= until;
-        const bool alive = clear_growth(follower);
-        BERTH_CO_TRY(auto ended, co_await with(sandbox, check));
-        if (ended || last) co_return ended;
-        if (!alive) co_return keeper_gone(sandbox);
-        co_await log_grows(follower, until);
+        const bool alive = clear_growth(*follower);
+        if (alive || follower->keeper_descriptor() < 0) {
+            auto ended = co_await with(sandbox, check);
+            if (ended && (*ended || last)) co_return ended;
+            if (!ended && !is_stopped(ended.error()) && ended.error().code != Code::NotFound) co_return ended;
+        }
+        if (!alive) co_return co_await pool_.call(in_log);
+        co_await log_grows(*follower, until);
         if (checks < kPromptChecks) continue;
         breath.expires_after(kCheckInterval);
         co_await breath.async_wait(boost::asio::use_awaitable);
@@ -179,12 +217,17 @@ Task<Status> LocalBackend::remove_file(SandboxHandle sandbox, FilePath file, Rem
 
 Task<Result<std::vector<ExecInfo>>> LocalBackend::execs(SandboxHandle sandbox)
 {
-    co_return co_await with(sandbox, [&](Sandbox& s) { return s.all_execs(); });
+    auto living = co_await with(sandbox, [&](Sandbox& s) { return s.all_execs(); });
+    if (living || !is_stopped(living.error())) co_return living;
+    co_return co_await pool_.call([&]() -> Result<std::vector<ExecInfo>> {
+        BERTH_TRY(const auto directory, open_instance(state_, sandbox.native));
+        return list_logs(directory.get(), LogKeeper::Gone);
+    });
 }
 
 Task<Status> LocalBackend::settle_exec(SandboxHandle sandbox, std::string exec)
 {
-    co_return co_await with(sandbox, [&](Sandbox& s) { return s.settle(exec); });
+    co_return co_await pool_.call([&] { return settle_log(state_, sandbox.native, exec); });
 }
 
 } // namespace berth::local

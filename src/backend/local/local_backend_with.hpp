@@ -10,10 +10,17 @@ auto LocalBackend::with(SandboxHandle handle, F work) -> Task<std::invoke_result
 {
     using Answer = std::invoke_result_t<F, Sandbox&>;
     co_return co_await pool_.call([&]() -> Answer {
-        BERTH_TRY(const auto place, find(handle));
-        const std::scoped_lock lock(place->mutex);
-        if (!place->sandbox) return fail(Code::NotFound, "no sandbox {}", handle.sandbox);
-        return work(*place->sandbox);
+        constexpr int most = 3;
+        for (int tries = 0;; ++tries) {
+            BERTH_TRY(const auto place, find(handle));
+            const std::scoped_lock lock(place->mutex);
+            if (place->retired) continue;
+            if (place->sandbox && place->sandbox->alive()) {
+                Answer answer = work(*place->sandbox);
+                if (answer || tries >= most || place->sandbox->alive()) return answer;
+            }
+            retire(handle.native, *place);
+        }
     });
 }
 

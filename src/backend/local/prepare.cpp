@@ -1,6 +1,7 @@
 #include "backend/local/prepare.hpp"
 
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "backend/local/environment.hpp"
 
@@ -14,6 +15,18 @@ Bytes default_disk()
     struct sysinfo info{};
     if (::sysinfo(&info) != 0) return 1_GiB;
     return Bytes{static_cast<std::uint64_t>(info.totalram) * info.mem_unit / 4};
+}
+
+Result<RootLayers> find_layers(const StateDir& state, const Template& root, Pools* pools,
+                               const Pools::Progress& progress, const RootLayers* known)
+{
+    if (known != nullptr) {
+        if (!known->root.empty() && ::access(known->root.c_str(), F_OK) != 0)
+            return fail_errno("its template {}", known->root);
+        return *known;
+    }
+    if (pools != nullptr) return pools->layers(root, progress);
+    return resolve_template(state, root, progress);
 }
 
 Status refuse_wide_live(const SandboxSpec& spec)
@@ -36,7 +49,7 @@ void Prepared::let_go()
 
 Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSpec& spec,
                                           const LimitAvailability& limits, Pools* pools,
-                                          const Pools::Progress& progress)
+                                          const Pools::Progress& progress, const RootLayers* known)
 {
     BERTH_CHECK(validate(spec));
     BERTH_CHECK(refuse_wide_live(spec));
@@ -47,8 +60,7 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     plan.state = &state;
     plan.identity = &made->identity;
     plan.landlock_abi = landlock_abi();
-    BERTH_TRY(plan.layers, pools != nullptr ? pools->layers(spec.root, progress)
-                                            : resolve_template(state, spec.root, progress));
+    BERTH_TRY(plan.layers, find_layers(state, spec.root, pools, progress, known));
     const std::string probe = plan.layers.root.empty() ? state.path() : plan.layers.root;
     BERTH_TRY(made->identity, pools != nullptr ? pools->take_identity(probe) : make_identity(state, probe));
     if (spec.root.kind == Template::Kind::Live && made->identity.mode == IdMode::Plain)

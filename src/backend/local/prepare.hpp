@@ -29,9 +29,11 @@ struct Prepared {
 };
 
 /// Validates, admits the policy, finds the template, leases ids, opens mounts. Every refusal
-/// happens here; nothing of the sandbox exists yet. `pools` may be null.
+/// happens here; nothing of the sandbox exists yet. `pools` may be null; `known` are the template's
+/// directories where they were found before.
 [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSpec& spec,
                                                         const LimitAvailability& limits, Pools* pools,
-                                                        const Pools::Progress& progress);
+                                                        const Pools::Progress& progress,
+                                                        const RootLayers* known = nullptr);
 
 } // namespace berth::local

@@ -10,10 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/local/boot.hpp"
 #include "backend/local/exec_follower.hpp"
-#include "backend/local/keeper_client.hpp"
 #include "backend/local/pause.hpp"
-#include "backend/local/prepare.hpp"
 #include "core/backend.hpp"
 #include "sys/cgroup.hpp"
 #include "sys/sandbox_files.hpp"
@@ -35,23 +34,26 @@ public:
         Pools::Progress progress;
         /// Groups also where no limit needs them: without, it cannot be paused, and a kill reaches less.
         bool groups = true;
+        InstanceLabels labels; ///< its generation is part of the instance's name
     };
 
     /// Makes it and returns when its keeper answers. A failure leaves nothing behind.
     [[nodiscard]] static Result<Sandbox> create(const StateDir& state, const SandboxSpec& spec,
                                                 const Options& options);
-    /// One that another process made. NotFound: it is not there, was never finished, or its keeper is
-    /// gone; Unavailable: it is being made, or its keeper does not answer now.
-    [[nodiscard]] static Result<Sandbox> open(const StateDir& state, const std::string& id);
-    /// Removes what is left of a sandbox whose keeper is gone, or whose maker was killed. Already gone is
-    /// success.
-    [[nodiscard]] static Status remove_dead(const StateDir& state, const std::string& id);
+    /// One that another process made or started. NotFound: it is not there, or was never finished;
+    /// Conflict: it is stopped; Unavailable: somebody is changing it for longer than a call may take, or
+    /// its keeper does not answer now.
+    [[nodiscard]] static Result<Sandbox> open(const StateDir& state, const std::string& native);
     Sandbox(Sandbox&&) noexcept;
     Sandbox& operator=(Sandbox&&) noexcept = delete;
     /// Lets go: the sandbox lives on.
     ~Sandbox() = default;
 
     [[nodiscard]] const std::string& id() const noexcept { return prepared_->spec.id; }
+    [[nodiscard]] const std::string& native() const noexcept { return native_; }
+    /// False when its keeper is gone: somebody stopped, killed or destroyed it, and may have started it
+    /// again. This object is of no more use then; open() tells what is there now.
+    [[nodiscard]] bool alive() const;
     [[nodiscard]] const SandboxSpec& spec() const noexcept { return prepared_->spec; }
     [[nodiscard]] pid_t keeper_pid() const noexcept { return keeper_pid_; }
     [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return prepared_->notes; }
@@ -87,10 +89,9 @@ public:
     [[nodiscard]] Result<std::vector<keeper::Item>> execs() { return keeper_.list(); }
     /// Every exec that has a log, oldest first.
     [[nodiscard]] Result<std::vector<ExecInfo>> all_execs() const;
-    /// Brings its log to the disk.
-    [[nodiscard]] Status settle(const std::string& exec);
 
-    /// The sandbox's files with the rights of a user inside; empty: the sandbox's own user.
+    /// The sandbox's files with the rights of a user inside; empty: the sandbox's own user. Nobody freezes
+    /// them while the answer lives.
     [[nodiscard]] Result<sys::SandboxFiles> files(const std::string& user = {}) const;
 
     /// Frees what an ended exec holds beside its log: its group.
@@ -126,8 +127,10 @@ private:
         ProtectedNames protects;
     };
 
-    Sandbox(std::unique_ptr<Prepared> prepared, UniqueFd directory, KeeperClient keeper)
-        : prepared_(std::move(prepared)), directory_(std::move(directory)), keeper_(std::move(keeper))
+    Sandbox(std::string native, UniqueFd directory, Booted booted)
+        : native_(std::move(native)), prepared_(std::move(booted.prepared)), directory_(std::move(directory)),
+          keeper_(std::move(booted.keeper)), keeper_pid_(booted.pid), pidfd_(std::move(booted.pidfd)),
+          group_(std::move(booted.group))
     {
     }
     [[nodiscard]] Result<Starting> make_starting(int all, const std::string& name, ExecLog::Streams streams);
@@ -139,16 +142,15 @@ private:
     [[nodiscard]] std::vector<std::string> struck_by(const std::string& exec);
     [[nodiscard]] Status exec_in_keeper(const ExecSpec& spec, const Account& user, Starting& starting);
     [[nodiscard]] Status exec_narrower(const ExecSpec& spec, const Account& user, Starting& starting);
-    [[nodiscard]] Result<ExecLog> open_log(const std::string& exec) const;
     [[nodiscard]] Result<sys::SandboxGroup*> freezable();
     [[nodiscard]] Status kill_group(sys::SandboxGroup& exec);
 
+    std::string native_;
     std::unique_ptr<Prepared> prepared_;
-    UniqueFd directory_; ///< <state>/sandbox/<id>
+    UniqueFd directory_; ///< <state>/sandbox/<native>
     KeeperClient keeper_;
     pid_t keeper_pid_ = -1;
     UniqueFd pidfd_;
-    bool parent_ = false; ///< of the keeper: ours to reap
     bool opened_ = false; ///< made by another process: what is mounted is not held open
     std::optional<sys::KeptGroup> group_;
     std::map<std::string, Adopted> adopted_; ///< execs with a narrower policy
@@ -159,12 +161,6 @@ private:
     std::uint64_t pids_seen_ = 0;
     std::chrono::microseconds waited_seen_{0};
 };
-
-/// Whoever makes a sandbox locks its directory until the keeper is recorded.
-[[nodiscard]] bool being_made(int directory);
-
-/// Takes the directory of a sandbox away, all of it.
-[[nodiscard]] Status discard(const StateDir& state, const std::string& id);
 
 /// The keeper's number of an exec: the random part of its id.
 [[nodiscard]] Result<std::uint64_t> keeper_id(std::string_view exec);

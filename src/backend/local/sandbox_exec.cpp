@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "backend/local/environment.hpp"
+#include "backend/local/exec_logs.hpp"
 #include "backend/local/sandbox.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
@@ -143,7 +144,9 @@ Status Sandbox::exec(const ExecSpec& spec)
     if (spec.policy)
         BERTH_CHECK(
             policy::check_narrower(*spec.policy, prepared_->spec.policy, roots_of(prepared_->spec, user)));
+    // Held until the keeper has it: whoever freezes or ends it in good order waits for that.
     BERTH_TRY(const auto turn, Turn::take(directory_.get(), Turn::Kind::Start));
+    if (!alive()) return fail(Code::Unavailable, "the keeper of {} is gone", native_);
     BERTH_TRY(const auto state, paused());
     if (state.now) return fail(Code::Conflict, "sandbox {} is paused: berth resume {}", id(), id());
     BERTH_TRY(auto starting, start(spec));
@@ -182,22 +185,19 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
     return {};
 }
 
-Result<ExecLog> Sandbox::open_log(const std::string& exec) const
-{
-    if (!is_id(exec, "exec_"))
-        return fail(Code::Invalid, "'{}' is not the id of an exec", printable(exec, 60));
-    BERTH_TRY(const auto all, open_dir_at(directory_.get(), "exec"));
-    BERTH_TRY(const auto directory, open_dir_at(all.get(), exec));
-    return ExecLog::open(directory.get());
-}
-
 Result<ExecFollower> Sandbox::follow(const std::string& exec, std::uint64_t from)
 {
-    BERTH_TRY(auto log, open_log(exec));
+    BERTH_TRY(auto log, open_log(directory_.get(), exec));
+    BERTH_TRY(const bool closed, log.closed());
+    if (closed) return ExecFollower::read(std::move(log), from);
     BERTH_TRY(const auto number, keeper_id(exec));
     auto keeper = KeeperClient::connect(directory_.get(), "sock", kPatience);
     if (!keeper) return ExecFollower::read(std::move(log), from);
-    return ExecFollower::follow(std::move(log), number, from, *std::move(keeper));
+    auto follower = ExecFollower::follow(std::move(log), number, from, *std::move(keeper));
+    if (follower || follower.error().code != Code::NotFound) return follower;
+    // An exec of an earlier keeper, or one that is just being started.
+    BERTH_TRY(auto again, open_log(directory_.get(), exec));
+    return ExecFollower::read(std::move(again), from);
 }
 
 Status Sandbox::signal(const std::string& exec, int signo)

@@ -7,9 +7,8 @@
 
 #include <utility>
 
+#include "backend/local/exec_logs.hpp"
 #include "backend/local/sandbox.hpp"
-#include "base/ids.hpp"
-#include "base/io.hpp"
 #include "core/struck.hpp"
 
 namespace berth::local {
@@ -25,41 +24,11 @@ ExitStatus exit_of(int status)
     return status == keeper::kStatusUnknown ? ExitStatus::unknown() : ExitStatus::from_wait(status);
 }
 
-/// Looks for the exit in the index alone, so that a long log is not read for one number. `at` is where
-/// to begin, and where to go on the next time.
-Result<std::optional<ExitStatus>> find_exit(const ExecLog& log, std::uint64_t& at)
-{
-    for (;;) {
-        BERTH_TRY(const auto records, log.records(at, 1024));
-        for (const auto& record : records)
-            if (record.kind == keeper::Kind::Exit) return exit_of(record.status);
-        at += records.size();
-        if (records.empty()) return std::optional<ExitStatus>{};
-    }
-}
-
 } // namespace
 
 Result<std::vector<ExecInfo>> Sandbox::all_execs() const
 {
-    const UniqueFd fd(::openat(directory_.get(), "exec", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    if (!fd) return fail_errno("opening the logs of {}", id());
-    BERTH_TRY(const auto names, list_names(fd.get()));
-    std::vector<ExecInfo> out;
-    for (const auto& name : names) {
-        if (!is_id(name, "exec_")) continue;
-        BERTH_TRY(const auto log, open_log(name));
-        std::uint64_t at = 0;
-        BERTH_TRY(const auto status, find_exit(log, at));
-        out.push_back({.id = name, .running = !status, .status = status, .events = at});
-    }
-    return out;
-}
-
-Status Sandbox::settle(const std::string& exec)
-{
-    BERTH_TRY(const auto log, open_log(exec));
-    return log.sync();
+    return list_logs(directory_.get(), LogKeeper::Lives);
 }
 
 /// The keeper tells whoever started it. Whoever else asks is woken by it through an eventfd and looks in
@@ -73,9 +42,10 @@ Result<std::optional<ExitStatus>> Sandbox::wait(const std::string& exec, std::ch
     const auto told = starter.wait_exit(number, patience);
     if (told) return exit_of(*told);
 
-    BERTH_TRY(const auto log, open_log(exec));
+    BERTH_TRY(const auto log, open_log(directory_.get(), exec));
     std::uint64_t at = 0;
-    if (told.error().code == Code::DeadlineExceeded) return find_exit(log, at);
+    BERTH_TRY(const auto ended, find_exit(log, at));
+    if (ended || told.error().code == Code::DeadlineExceeded) return ended;
     const UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake) return fail_errno("making an eventfd");
     auto keeper = KeeperClient::connect(directory_.get(), "sock", kPatience);

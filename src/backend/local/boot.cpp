@@ -1,0 +1,140 @@
+// The way from the files of an instance to a keeper that answers: the same for one that is made and
+// for one that starts again.
+
+#include "backend/local/boot.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "backend/local/environment.hpp"
+#include "backend/local/group_pool.hpp"
+#include "backend/local/keeper_image.hpp"
+#include "backend/local/keeper_process.hpp"
+#include "backend/local/launcher.hpp"
+#include "base/hooks.hpp"
+#include "base/scope_exit.hpp"
+#include "sys/socket.hpp"
+
+namespace berth::local {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kSocket = "sock";
+constexpr auto kPatience = 10s;
+constexpr std::uint32_t kOverflowId = 65534;
+
+/// How the owner outside looks to the keeper, which lets nobody else in.
+std::uint32_t owner_seen_inside(const Prepared& prepared)
+{
+    switch (prepared.identity.mode) {
+    case IdMode::Mapped: return kOverflowId;
+    case IdMode::Plain: return 0;
+    case IdMode::Own: return prepared.plan.layers.kind == Template::Kind::Live ? ::geteuid() : kUserId;
+    }
+    return kOverflowId;
+}
+
+sys::GroupLimits group_limits(const policy::Limits& limits, const sys::CgroupTree& tree)
+{
+    sys::GroupLimits out;
+    if (tree.of(sys::Controller::Memory).available()) out.memory = limits.memory;
+    if (tree.of(sys::Controller::Cpu).available()) out.cpus = limits.cpus;
+    if (tree.of(sys::Controller::Pids).available()) out.pids = limits.pids;
+    return out;
+}
+
+Result<std::optional<sys::KeptGroup>> make_groups(const std::string& native, int directory,
+                                                  Instance& instance, const Grounds& grounds,
+                                                  Recorded recorded)
+{
+    instance.groups = {};
+    std::optional<sys::KeptGroup> group;
+    if (!grounds.tree) return group;
+    const auto limits = group_limits(instance.spec.policy.limits, *grounds.tree);
+    const bool freezable = grounds.groups && grounds.tree->of(sys::Controller::Freezer).available();
+    if (!limits.controllers().any() && !freezable) return group;
+    instance.groups = grounds.tree->kept_places(native, limits);
+    if (recorded == Recorded::Yes) BERTH_CHECK(write_instance(directory, instance));
+    BERTH_TRY(auto made, grounds.tree->make_kept(native, limits));
+    group.emplace(std::move(made));
+    const auto& identity = grounds.prepared->identity;
+    if (identity.mode == IdMode::Mapped)
+        BERTH_CHECK(group->delegate(identity.outside(0), identity.outside(0)));
+    return group;
+}
+
+} // namespace
+
+Result<Grounds> prepare_kept(const StateDir& state, const SandboxSpec& spec, const GroundOptions& options)
+{
+    Grounds out;
+    out.groups = options.groups;
+    const bool limited = spec.policy.limits.memory || spec.policy.limits.cpus || spec.policy.limits.pids;
+    if ((limited || options.groups) && !hooks::wall_off("cgroup")) out.tree.emplace(sys::CgroupTree::open());
+    const policy::Holding held{.tier = policy::Tier::Outside, .how = "control groups"};
+    const LimitAvailability available = out.tree && limited
+                                            ? availability_of(*out.tree)
+                                            : LimitAvailability{.memory = held, .cpu = held, .pids = held};
+    BERTH_TRY(out.prepared, prepare(state, spec, available, options.pools, options.progress, options.known));
+    out.prepared->plan.kept = true;
+    return out;
+}
+
+Result<Booted> boot(const StateDir& state, const std::string& native, int directory, Instance& instance,
+                    Grounds grounds, Recorded recorded, sys::Spawner* spawner)
+{
+    const auto& prepared = grounds.prepared;
+    Plan& plan = prepared->plan;
+    if (!instance.in_memory) plan.durable_upper = fmt::format("{}/{}/fs", state.sandboxes(), native);
+    ScopeExit undo_group([&] {
+        if (!instance.groups.empty()) (void)sys::KeptGroup::remove(instance.groups);
+    });
+    BERTH_TRY(auto group, make_groups(native, directory, instance, grounds, recorded));
+    plan.keeper_clones = group && !group->places().v2.empty();
+    hooks::kill_point("sandbox's groups made");
+
+    BERTH_TRY(auto listener, sys::listen_at(directory, kSocket, sys::SocketKind::SeqPacket));
+    ScopeExit undo_socket([&] { ::unlinkat(directory, kSocket, 0); });
+    BERTH_TRY(const int image, keeper_image());
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!null) return fail_errno("opening /dev/null");
+    Entry entry;
+    entry.program = image;
+    entry.argv = {"k", std::to_string(owner_seen_inside(*prepared))};
+    entry.in = entry.out = entry.err = null.get();
+    entry.socket = listener.get();
+    entry.cgroup = group ? group->keeper_directory() : -1;
+    BERTH_TRY(auto launched, launch(plan, entry, spawner));
+    // A copy of the listening socket here would go on accepting for a dead keeper.
+    listener.reset();
+    ScopeExit undo_keeper([&] { (void)end_keeper(launched.pidfd.get()); });
+    hooks::kill_point("keeper started");
+    BERTH_TRY(auto keeper, KeeperClient::connect(directory, kSocket, kPatience));
+    BERTH_CHECK(keeper.ping());
+    const auto process = sys::process_of(launched.pid);
+    if (!process) return fail(Code::Unavailable, "the keeper of {} ended at once", native);
+
+    instance.keeper = *process;
+    instance.boot = boot_id();
+    instance.mode = prepared->identity.mode;
+    instance.slot = prepared->identity.range ? std::optional(prepared->identity.range->slot()) : std::nullopt;
+    instance.layers = plan.layers;
+    instance.net = plan.net;
+    instance.stopped = false;
+    instance.unsynced_since.reset(); // the caller tells it now
+    BERTH_CHECK(write_instance(directory, instance));
+    undo_keeper.dismiss();
+    undo_socket.dismiss();
+    undo_group.dismiss();
+    hooks::kill_point("keeper recorded");
+    prepared->let_go();
+    return Booted{.prepared = std::move(grounds.prepared),
+                  .keeper = std::move(keeper),
+                  .pid = launched.pid,
+                  .pidfd = std::move(launched.pidfd),
+                  .group = std::move(group)};
+}
+
+} // namespace berth::local

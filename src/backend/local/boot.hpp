@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/local/instance.hpp"
+#include "backend/local/keeper_client.hpp"
+#include "backend/local/prepare.hpp"
+#include "sys/spawner.hpp"
+
+namespace berth::local {
+
+/// What an instance needs before its keeper can be launched: all that may be refused is refused here.
+struct Grounds {
+    std::unique_ptr<Prepared> prepared;
+    std::optional<sys::CgroupTree> tree; ///< where it gets groups
+    bool groups = true;                  ///< also where no limit needs them
+};
+
+struct GroundOptions {
+    Pools* pools = nullptr;
+    Pools::Progress progress{};
+    bool groups = true;
+    const RootLayers* known = nullptr; ///< the template's directories, where they were found before
+};
+[[nodiscard]] Result<Grounds> prepare_kept(const StateDir& state, const SandboxSpec& spec,
+                                           const GroundOptions& options = {});
+
+/// A keeper that answers.
+struct Booted {
+    std::unique_ptr<Prepared> prepared;
+    KeeperClient keeper;
+    pid_t pid = -1;
+    UniqueFd pidfd;
+    std::optional<sys::KeptGroup> group;
+};
+
+/// Whether a record of the instance exists: then it tells of the groups before they are made.
+enum class Recorded { No, Yes };
+
+/// Makes groups and socket, launches the keeper on the instance's files, and records it. The directory is
+/// locked by the caller. What was made is undone on failure; a killed caller leaves what
+/// bring_to_rest() or destroying it takes away.
+[[nodiscard]] Result<Booted> boot(const StateDir& state, const std::string& native, int directory,
+                                  Instance& instance, Grounds grounds, Recorded recorded,
+                                  sys::Spawner* spawner = nullptr);
+
+} // namespace berth::local

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/local/state_dir.hpp"
+#include "core/backend.hpp"
+
+namespace berth::local {
+
+/// How an instance is now, whoever made it. It changes nothing.
+[[nodiscard]] Found look_at(const StateDir& state, const std::string& native);
+
+/// All there are.
+[[nodiscard]] Result<std::vector<Found>> look_at_all(const StateDir& state);
+
+} // namespace berth::local

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/brief.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/strings.hpp"
@@ -84,7 +85,7 @@ Task<Result<std::optional<Acquired>>> Lifecycle::recover(SandboxRecord record, O
     Acquired answer{.record = *std::move(restored), .tier = Tier::Restored, .snapshot = fits->id};
     answer.lost = std::max<std::chrono::nanoseconds>(record.last_used - fits->created, {});
     answer.notes.push_back(fmt::format("made anew from {}: {}; what happened in the {} after it is lost",
-                                       fits->id, why, show(*answer.lost)));
+                                       fits->id, why, brief(*answer.lost)));
     co_return answer;
 }
 

@@ -2,7 +2,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +12,7 @@
 #include "base/strings.hpp"
 #include "cli/app.hpp"
 #include "cli/event_json.hpp"
-#include "cli/policy_options.hpp"
+#include "cli/sandbox_options.hpp"
 #include "cli/verbs.hpp"
 #include "sys/pty.hpp"
 
@@ -26,17 +25,7 @@ constexpr int kTimedOut = 124;
 
 struct RunOptions {
     Common common;
-    PolicyOptions policy;
-    std::string backend = "local";
-    std::string root = "host";
-    std::vector<std::string> workspaces;
-    std::vector<std::string> mounts;
-    std::vector<std::string> env;
-    std::vector<std::string> labels;
-    std::string workdir;
-    std::string user;
-    std::string name;
-    std::string hostname;
+    SandboxOptions sandbox;
     std::string timeout;
     std::string log_limit;
     bool interactive = false;
@@ -47,78 +36,21 @@ struct RunOptions {
 void add_options(CLI::App& app, RunOptions& o)
 {
     app.add_option("command", o.command, "The command, after --")->type_name("CMD...");
-    app.add_option("--backend", o.backend, "Where it runs: local")->type_name("NAME");
-    app.add_option("--template", o.root, "What the root starts from: host, live, a directory or a tar file")
-        ->type_name("TEMPLATE");
-    app.add_option("--workspace", o.workspaces,
-                   "Show a directory at its own path: DIR[:rw|:ro|:copy]; it becomes the "
-                   "working directory")
-        ->type_name("DIR")
-        ->allow_extra_args(false);
-    app.add_option("--mount", o.mounts, "Show a host path inside: SRC:DST[:ro|:rw|:copy]")
-        ->type_name("SRC:DST")
-        ->allow_extra_args(false);
-    app.add_option("-e,--env", o.env, "Set NAME=VALUE, or pass NAME on")
-        ->type_name("NAME[=VALUE]")
-        ->allow_extra_args(false);
-    app.add_option("-w,--workdir", o.workdir, "Working directory inside")->type_name("DIR");
-    app.add_option("-u,--user", o.user, "User inside: user (default), root, a name or uid[:gid]")
-        ->type_name("USER");
-    app.add_option("--name", o.name, "A name for people; also the host name inside")->type_name("NAME");
-    app.add_option("--label", o.labels, "KEY=VALUE kept with the run")
-        ->type_name("KEY=VALUE")
-        ->allow_extra_args(false);
+    add_sandbox_options(app, o.sandbox);
     app.add_option("--timeout", o.timeout, "Kill everything after this time, exit 124")->type_name("TIME");
     app.add_option("--log-limit", o.log_limit, "Pass on at most this much of each output stream")
         ->type_name("SIZE");
     app.add_flag("-i,--interactive", o.interactive, "Pass stdin on (the default unless stdin is closed)");
     app.add_flag("-t,--tty", o.terminal, "Give the command a terminal");
-    add_policy_options(app, o.policy);
     add_common(app, o.common);
 }
 
-Status add_pair(std::map<std::string, std::string>& into, const std::string& text, std::string_view what)
-{
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-        return fail(Code::Invalid, "bad {} '{}': write it like NAME=value", what, printable(text, 80));
-    into[text.substr(0, equals)] = text.substr(equals + 1);
-    return {};
-}
-
-Result<SandboxSpec> sandbox_spec(const RunOptions& o)
+Result<SandboxSpec> one_shot_spec(const SandboxOptions& o)
 {
     if (o.backend != "local")
         return fail(Code::Unsupported, "no backend '{}': this version has local", printable(o.backend, 40));
-    SandboxSpec spec;
+    BERTH_TRY(auto spec, sandbox_spec(o));
     spec.id = make_sandbox_id(system_clock());
-    BERTH_TRY(spec.root, parse_template(o.root));
-    BERTH_CHECK(apply(o.policy, spec));
-    char cwd[4096];
-    if (::getcwd(&cwd[0], sizeof cwd) == nullptr) return fail_errno("finding the working directory");
-    for (const auto& text : o.workspaces) {
-        BERTH_TRY(auto mount, parse_workspace(text, &cwd[0]));
-        spec.mounts.push_back(std::move(mount));
-    }
-    for (const auto& text : o.mounts) {
-        BERTH_TRY(auto mount, parse_mount(text, &cwd[0]));
-        spec.mounts.push_back(std::move(mount));
-    }
-    for (const auto& text : o.env) {
-        if (text.find('=') == std::string::npos && !text.empty()) {
-            const char* value = std::getenv(text.c_str()); // NOLINT(concurrency-mt-unsafe): one thread
-            if (value == nullptr)
-                return fail(Code::NotFound, "environment variable {} is not set here", printable(text, 80));
-            spec.env[text] = value;
-        } else {
-            BERTH_CHECK(add_pair(spec.env, text, "environment variable"));
-        }
-    }
-    for (const auto& text : o.labels) BERTH_CHECK(add_pair(spec.labels, text, "label"));
-    if (!o.user.empty()) spec.user = o.user;
-    spec.workdir = o.workdir;
-    spec.name = o.name;
-    if (!o.name.empty()) spec.hostname = o.name;
     return spec;
 }
 
@@ -180,7 +112,7 @@ int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec
 
 Result<int> run(const RunOptions& o)
 {
-    BERTH_TRY(const auto spec, sandbox_spec(o));
+    BERTH_TRY(const auto spec, one_shot_spec(o.sandbox));
     BERTH_TRY(const auto exec, exec_spec(o));
     BERTH_CHECK(validate(exec));
     BERTH_TRY(const auto path, state_path(o.common));

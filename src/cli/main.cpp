@@ -12,6 +12,23 @@ const std::vector<Verb>& verbs()
 {
     static const std::vector<Verb> all{
         {"run", "Run one command in a throw-away sandbox; its exit code is ours", run_verb},
+        {"create", "Make a sandbox that is kept, or find the one that is there", create_verb},
+        {"start", "Make sandboxes usable again", start_verb},
+        {"stop", "End the processes of sandboxes, keep their files", stop_verb},
+        {"pause", "Freeze sandboxes with their memory", pause_verb},
+        {"resume", "Let paused sandboxes go on", resume_verb},
+        {"rm", "Destroy sandboxes", rm_verb},
+        {"ls", "List sandboxes", ls_verb},
+        {"inspect", "Tell everything about a sandbox", inspect_verb},
+        {"snapshot", "Keep the files of a sandbox as they are now", snapshot_verb},
+        {"snapshots", "List or remove snapshots", snapshots_verb},
+        {"restore", "Bring a snapshot back", restore_verb},
+        {"fork", "Make sandboxes from the files of another", fork_verb},
+        {"attach", "Use an instance that somebody else made", attach_verb},
+        {"detach", "Let a borrowed instance go", detach_verb},
+        {"volume", "List or remove volumes", volume_verb},
+        {"events", "Tell what happened to sandboxes", events_verb},
+        {"gc", "Collect what is idle, overdue or left behind", gc_verb},
         {"doctor", "Tell what works on this machine, and what would fix the rest", doctor_verb},
         {"policy", "Show, check and explain policies", policy_verb},
         {"bench", "Measure against references in the same run", bench_verb},
@@ -36,7 +53,8 @@ int help_verb(int argc, char** argv)
     std::cout << "berth: a safe place for every coding agent to run\n\n"
                  "  berth run -- sh -c 'echo hello from inside'\n"
                  "  berth run --workspace . --memory 2GiB --timeout 10m -- make test\n"
-                 "  berth run -it -- bash\n\nVerbs:\n";
+                 "  berth run -it -- bash\n"
+                 "  berth create --key demo --workspace .\n\nVerbs:\n";
     for (const auto& verb : verbs())
         if (!verb.hidden) std::cout << fmt::format("  {:<12} {}\n", verb.name, verb.summary);
     std::cout << "\nberth VERB --help shows the options of a verb, with an example.\n";

@@ -1,11 +1,93 @@
 #include "cli/session.hpp"
 
+#include <unistd.h>
+
+#include "base/brief.hpp"
+#include "base/io.hpp"
+#include "base/strings.hpp"
+
 namespace berth::cli {
 
 Result<std::unique_ptr<Berth>> open_berth(const Common& common)
 {
     BERTH_TRY(auto path, state_path(common));
     return Berth::open({.data = std::move(path)});
+}
+
+int print(std::string_view text)
+{
+    const auto written = write_all(STDOUT_FILENO, text);
+    if (written) return 0;
+    if (written.error().sys.value() != EPIPE) say("writing the output: " + written.error().line());
+    return exit_code(Code::Internal);
+}
+
+int print_document(const json::Object& document) { return print(json::dump(document) + "\n"); }
+
+void say_outcome(const Acquired& acquired)
+{
+    std::string line = fmt::format("{} {}", to_string(acquired.tier), acquired.record.id());
+    if (acquired.tier == Tier::Restored) {
+        line += " from " + acquired.snapshot;
+        if (acquired.lost) line += fmt::format(", without the last {}", brief(*acquired.lost));
+    }
+    say(line);
+    if (acquired.unsynced_since)
+        say(fmt::format("the machine went down: what was written after {} may be damaged",
+                        rfc3339(*acquired.unsynced_since)));
+    for (const auto& note : acquired.notes) say(printable(note, 600));
+}
+
+int for_each_ref(const Common& common, const std::vector<std::string>& refs, const WorkOnOne& work,
+                 std::string_view plural)
+{
+    json::Array done;
+    json::Array errors;
+    json::Object document;
+    int exit = 0;
+    for (const auto& ref : refs) {
+        auto one = work(ref);
+        if (one) {
+            if (!common.json)
+                if (const int failed = print(std::string(one->at("id").as_string()) + "\n"); failed != 0)
+                    return failed;
+            done.emplace_back(*std::move(one));
+            continue;
+        }
+        if (exit == 0) exit = exit_code(one.error().code);
+        if (!common.json) {
+            say(one.error().line());
+            continue;
+        }
+        auto error = json::error_document(one.error());
+        if (errors.empty()) document["error"] = error.at("error");
+        json::Object told = error.at("error").as_object();
+        told["ref"] = ref;
+        errors.emplace_back(std::move(told));
+    }
+    if (!common.json) return exit;
+    document[plural] = std::move(done);
+    if (!errors.empty()) document["errors"] = std::move(errors);
+    const int failed = print_document(document);
+    return exit != 0 ? exit : failed;
+}
+
+Status check_name(std::string_view name)
+{
+    constexpr std::size_t kLongest = 63; // of a label in a host name, RFC 1035
+    constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+    if (!name.empty() && name.size() <= kLongest &&
+        name.find_first_not_of(kAllowed) == std::string_view::npos)
+        return {};
+    return fail(Code::Invalid, "bad name '{}': 1 to {} letters, digits and '-'", printable(name, 80),
+                kLongest);
+}
+
+Result<std::chrono::seconds> parse_seconds(std::string_view option, std::string_view text)
+{
+    BERTH_TRY(const auto time, parse_duration(text));
+    if (time.count() <= 0) return fail(Code::Invalid, "{} must be longer than zero", option);
+    return std::chrono::ceil<std::chrono::seconds>(time);
 }
 
 } // namespace berth::cli

@@ -16,6 +16,23 @@ struct Verb {
 [[nodiscard]] const std::vector<Verb>& verbs();
 
 int run_verb(int argc, char** argv);
+int create_verb(int argc, char** argv);
+int start_verb(int argc, char** argv);
+int stop_verb(int argc, char** argv);
+int pause_verb(int argc, char** argv);
+int resume_verb(int argc, char** argv);
+int rm_verb(int argc, char** argv);
+int ls_verb(int argc, char** argv);
+int inspect_verb(int argc, char** argv);
+int events_verb(int argc, char** argv);
+int gc_verb(int argc, char** argv);
+int snapshot_verb(int argc, char** argv);
+int snapshots_verb(int argc, char** argv);
+int restore_verb(int argc, char** argv);
+int fork_verb(int argc, char** argv);
+int attach_verb(int argc, char** argv);
+int detach_verb(int argc, char** argv);
+int volume_verb(int argc, char** argv);
 int doctor_verb(int argc, char** argv);
 int policy_verb(int argc, char** argv);
 int bench_verb(int argc, char** argv);

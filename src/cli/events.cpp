@@ -1,0 +1,106 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/brief.hpp"
+#include "base/strings.hpp"
+#include "cli/record_json.hpp"
+#include "cli/session.hpp"
+#include "cli/verbs.hpp"
+
+namespace berth::cli {
+
+namespace {
+
+struct EventsOptions {
+    Common common;
+    std::optional<std::string> ref;
+    std::string after = "0";
+    std::string type;
+    std::optional<std::string> limit;
+    bool follow = false;
+};
+
+/// "2026-…Z      12 sbx_… sandbox_created backend=local …": the fields of the event on one line.
+std::string line_of(const LedgerEvent& event)
+{
+    std::string line =
+        fmt::format("{} {:>6} {} {}", rfc3339(event.time), event.sequence, event.sandbox, event.type);
+    for (const auto& [name, value] : event.data) {
+        if (name == "sandbox_id" || value.is_null()) continue;
+        const auto* text = value.if_string();
+        line +=
+            fmt::format(" {}={}", printable(name, 60),
+                        text != nullptr ? printable(std::string_view(*text)) : printable(json::dump(value)));
+    }
+    return line + "\n";
+}
+
+/// True when whoever read our output has gone; otherwise waits a little.
+bool reader_gone(int milliseconds)
+{
+    pollfd out{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+    return ::poll(&out, 1, milliseconds) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+/// Sequence numbers rise with every commit, so that going on after the last one seen neither misses nor
+/// repeats any.
+Result<int> tell(const EventsOptions& o)
+{
+    constexpr std::size_t kPage = 500;
+    constexpr int kPause = 200;
+    constexpr long long kMost = 1'000'000'000'000'000'000;
+    BERTH_TRY(const auto after, parse_int(o.after, 0, kMost, "sequence number of --after"));
+    std::size_t left = SIZE_MAX;
+    if (o.limit) {
+        BERTH_TRY(const auto limit, parse_int(*o.limit, 1, kMost, "number of events"));
+        left = static_cast<std::size_t>(limit);
+    }
+    BERTH_TRY(const auto berth, open_berth(o.common));
+    LedgerQuery query{.after = static_cast<std::uint64_t>(after), .type = o.type};
+    if (o.ref) {
+        BERTH_TRY(const auto record, berth->run(berth->lifecycle().find(*o.ref)));
+        query.sandbox = record.id();
+    }
+    for (;;) {
+        query.limit = std::min(kPage, left);
+        BERTH_TRY(const auto page, berth->store().ledger(query));
+        std::string text;
+        for (const auto& event : page)
+            text += o.common.json ? json::dump(ledger_json(event)) + "\n" : line_of(event);
+        if (!page.empty()) {
+            if (const int failed = print(text); failed != 0) return failed;
+            query.after = page.back().sequence;
+            left -= page.size();
+        }
+        if (left == 0) return 0;
+        if (page.size() == query.limit) continue;
+        if (!o.follow || reader_gone(kPause)) return 0;
+    }
+}
+
+} // namespace
+
+int events_verb(int argc, char** argv)
+{
+    CLI::App app(
+        "Tell what happened to sandboxes, from the ledger: every event has a sequence number that only\n"
+        "rises. With --json each is a line of its own.\n\n"
+        "Example:\n  berth events demo\n  berth events --follow --after 120 --json\n",
+        "berth events");
+    EventsOptions o;
+    app.add_option("sandbox", o.ref, "Only of this one: an id, a prefix of one, a name or a key")
+        ->type_name("REF");
+    app.add_flag("-f,--follow", o.follow, "Go on with those to come, until interrupted");
+    app.add_option("--after", o.after, "Begin behind this sequence number")->type_name("N");
+    app.add_option("--type", o.type, "Only of this type, like sandbox_started")->type_name("TYPE");
+    app.add_option("--limit", o.limit, "End after this many")->type_name("N");
+    add_common(app, o.common);
+    if (gathering(app)) return 0;
+    if (const auto done = parse(app, o.common, argc, argv)) return *done;
+    const auto code = tell(o);
+    return code ? *code : report(code.error(), o.common);
+}
+
+} // namespace berth::cli

@@ -1,0 +1,74 @@
+#include <CLI/CLI.hpp>
+
+#include "base/strings.hpp"
+#include "cli/record_json.hpp"
+#include "cli/session.hpp"
+#include "cli/verbs.hpp"
+#include "lifecycle/key.hpp"
+
+namespace berth::cli {
+
+namespace {
+
+struct RestoreOptions {
+    Common common;
+    std::string snapshot;
+    RestoreWish wish;
+    bool quiet = false;
+    bool dry_run = false;
+};
+
+Result<int> pretend(Berth& berth, const RestoreOptions& o)
+{
+    BERTH_TRY(const auto snapshot, berth.run(berth.lifecycle().find_snapshot(o.snapshot)));
+    BERTH_TRY(const auto old, berth.store().find(snapshot.sandbox));
+    const bool in_place = old && old->live() && !o.wish.as_new && o.wish.name.empty() && o.wish.key.empty();
+    if (!o.common.json) {
+        say(in_place ? fmt::format("would replace the files of {} ({}) by those of {} and end its processes",
+                                   old->id(), to_string(old->state), snapshot.id)
+                     : fmt::format("would make a new sandbox from {}", snapshot.id));
+        return 0;
+    }
+    json::Object document;
+    document["dry_run"] = true;
+    document["snapshot"] = snapshot.id;
+    document["replaces"] = in_place ? json::Value(old->id()) : json::Value(nullptr);
+    return print_document(document);
+}
+
+Result<int> restore(const RestoreOptions& o, const CLI::App& app)
+{
+    if (app.get_option("--name")->count() > 0) BERTH_CHECK(check_name(o.wish.name));
+    if (app.get_option("--key")->count() > 0) BERTH_CHECK(check_key(o.wish.key));
+    BERTH_TRY(const auto berth, open_berth(o.common));
+    if (o.dry_run) return pretend(*berth, o);
+    BERTH_TRY(const auto acquired, berth->run(berth->lifecycle().restore(o.snapshot, o.wish)));
+    if (o.common.json) return print_document(acquired_json(acquired));
+    if (!o.quiet) say_outcome(acquired);
+    return print(acquired.record.id() + "\n");
+}
+
+} // namespace
+
+int restore_verb(int argc, char** argv)
+{
+    CLI::App app(
+        "Bring a snapshot back. Its sandbox becomes what it was then, and what it did since is lost; where\n"
+        "that one is gone, or with --new, --name or --key, a new sandbox is made from it.\n\n"
+        "Example:\n  berth restore snap_01jd7f3\n  berth restore snap_01jd7f3 --name second-try\n",
+        "berth restore");
+    RestoreOptions o;
+    app.add_option("snapshot", o.snapshot, "An id, or a prefix of one")->type_name("SNAP")->required();
+    app.add_flag("--new", o.wish.as_new, "A new sandbox, also while the old one lives");
+    app.add_option("--name", o.wish.name, "Of the new sandbox")->type_name("NAME");
+    app.add_option("--key", o.wish.key, "Of the new sandbox")->type_name("KEY");
+    app.add_flag("-q,--quiet", o.quiet, "Print the id and nothing else");
+    app.add_flag("--dry-run", o.dry_run, "Say what would be replaced, and replace nothing");
+    add_common(app, o.common);
+    if (gathering(app)) return 0;
+    if (const auto done = parse(app, o.common, argc, argv)) return *done;
+    const auto code = restore(o, app);
+    return code ? *code : report(code.error(), o.common);
+}
+
+} // namespace berth::cli

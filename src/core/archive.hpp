@@ -19,6 +19,9 @@ using ByteSource = std::function<Result<std::string>()>;
 /// A tree of files as a POSIX tar: names relative to its root, "." first.
 struct ArchiveOptions {
     std::vector<std::string> skip; ///< paths below the root, literal; left out with all below them
+    bool mounts = false; ///< also what is mounted below the root, else an empty directory stands there
+    /// Told of what a tar does not hold, sockets and devices, with the reason; on a thread that may block.
+    std::function<void(const std::string& path, std::string_view why)> left_out{};
 };
 
 /// What becomes of links that lead out of the tree.

@@ -84,6 +84,12 @@ public:
     /// Removes the entry itself, never what a symlink leads to.
     [[nodiscard]] Status remove(const std::string& path, Depth depth = Depth::Entry) const;
 
+    /// `work(root)` on the thread with the ids' rights, for whoever has more to do than one of these.
+    template <class F> [[nodiscard]] auto run(F&& work) const
+    {
+        return worker_->run([&] { return work(root_.get()); });
+    }
+
 private:
     SandboxFiles(UniqueFd root, std::unique_ptr<FileWorker> worker) noexcept;
     UniqueFd root_;

@@ -23,11 +23,12 @@ Status set_fs_id(long number, unsigned id, std::string_view kind)
     return {};
 }
 
-Status drop_capabilities()
+Status drop_capabilities(bool reads_all)
 {
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-    if (::syscall(SYS_capset, &header, none) != 0)
+    __user_cap_data_struct kept[_LINUX_CAPABILITY_U32S_3] = {};
+    if (reads_all) kept[0].effective = kept[0].permitted = 1u << CAP_DAC_READ_SEARCH;
+    if (::syscall(SYS_capset, &header, kept) != 0)
         return fail_errno("dropping the capabilities of a file thread");
     return {};
 }
@@ -49,7 +50,7 @@ Status take_credentials(const FileCredentials& wanted)
     const int before = ::prctl(PR_GET_DUMPABLE);
     Status taken = set_fs_id(SYS_setfsgid, wanted.gid, "gid");
     if (taken) taken = set_fs_id(SYS_setfsuid, wanted.uid, "uid");
-    if (taken) taken = drop_capabilities();
+    if (taken) taken = drop_capabilities(wanted.reads_all);
     if (before == 1) ::prctl(PR_SET_DUMPABLE, 1);
     return taken;
 }

@@ -21,6 +21,9 @@ struct FileCredentials {
     uid_t uid = 0;
     gid_t gid = 0;
     std::vector<gid_t> groups{};
+    /// Keeps the right to read and search everything: only for a reader that itself looks at whose
+    /// each file is before it opens it.
+    bool reads_all = false;
 };
 
 /// A thread that holds these ids for file access, no capability at all, and a umask of its own (0).

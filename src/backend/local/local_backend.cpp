@@ -24,7 +24,8 @@ Result<Capabilities> probe(const StateDir& state)
     BERTH_TRY(const auto identity, make_identity(state, state.path()));
     const auto groups = sys::CgroupTree::open();
     out.holds = hold(identity, RootLayers{}, availability_of(groups));
-    out.operations = {Operation::Pty, Operation::ExecPolicy, Operation::Stop};
+    out.operations = {Operation::Pty,   Operation::ExecPolicy, Operation::Stop,
+                      Operation::Ports, Operation::Watch,      Operation::Archive};
     if (groups.of(sys::Controller::Freezer).available()) out.operations.insert(Operation::Pause);
     if (identity.mode != IdMode::Own) out.operations.insert(Operation::Users);
     return out;

@@ -7,6 +7,7 @@
 
 #include "backend/local/sandbox.hpp"
 #include "backend/local/state_dir.hpp"
+#include "backend/local/watch_hub.hpp"
 #include "base/blocking_pool.hpp"
 #include "core/backend.hpp"
 #include "core/registry.hpp"
@@ -56,6 +57,14 @@ public:
 
     Task<Status> pause(SandboxHandle sandbox) override;
     Task<Status> resume(SandboxHandle sandbox) override;
+    Task<Result<UniqueFd>> dial(SandboxHandle sandbox, std::uint16_t port) override;
+    Task<Result<std::vector<FileChange>>> watch(SandboxHandle sandbox, std::string watch, FilePath directory,
+                                                SteadyTime until) override;
+    Task<Status> unwatch(std::string watch) override;
+    Task<Status> read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,
+                              ByteSink sink) override;
+    Task<Status> write_archive(SandboxHandle sandbox, FilePath directory, ByteSource source,
+                               ArchiveLimits limits) override;
 
 private:
     /// A sandbox of this process. local::Sandbox is for one thread at a time: its mutex sees to that.
@@ -92,6 +101,7 @@ private:
     StateDir state_;
     BlockingPool& pool_;
     Capabilities capabilities_;
+    std::shared_ptr<WatchHub> watches_ = WatchHub::of_process();
     mutable std::mutex mutex_; ///< of the map alone; taken last
     // Shared: an operation under way keeps what a destroy beside it takes out of the map.
     std::map<std::string, std::shared_ptr<Held>> held_;

@@ -14,6 +14,7 @@
 #include "backend/local/exec_follower.hpp"
 #include "backend/local/pause.hpp"
 #include "core/backend.hpp"
+#include "image/tree_reader.hpp"
 #include "sys/cgroup.hpp"
 #include "sys/sandbox_files.hpp"
 #include "sys/spawner.hpp"
@@ -56,6 +57,8 @@ public:
     [[nodiscard]] bool alive() const;
     [[nodiscard]] const SandboxSpec& spec() const noexcept { return prepared_->spec; }
     [[nodiscard]] pid_t keeper_pid() const noexcept { return keeper_pid_; }
+    /// A pidfd of the keeper. Borrowed.
+    [[nodiscard]] int keeper_descriptor() const noexcept { return pidfd_.get(); }
     [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return prepared_->notes; }
 
     /// Starts a command; returns when it runs or could not be started (NotFound: no such command;
@@ -93,6 +96,20 @@ public:
     /// The sandbox's files with the rights of a user inside; empty: the sandbox's own user. Nobody freezes
     /// them while the answer lives.
     [[nodiscard]] Result<sys::SandboxFiles> files(const std::string& user = {}) const;
+
+    /// The same for whole trees; `reader` may read what the sandbox's root may, whoever it belongs to.
+    struct Trees {
+        sys::SandboxFiles files;
+        std::optional<sys::SandboxFiles> reader;
+        image::ReadIds ids;
+    };
+    [[nodiscard]] Result<Trees> trees(const std::string& user = {}) const;
+
+    /// A socket to a port of its own loopback; connecting may be in progress.
+    [[nodiscard]] Result<UniqueFd> dial(std::uint16_t port, int ip_version)
+    {
+        return keeper_.dial(port, ip_version);
+    }
 
     /// Frees what an ended exec holds beside its log: its group.
     void forget(const std::string& exec);

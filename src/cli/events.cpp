@@ -30,6 +30,7 @@ std::string line_of(const LedgerEvent& event)
     for (const auto& [name, value] : event.data) {
         if (name == "sandbox_id" || value.is_null()) continue;
         const auto* text = value.if_string();
+        if (text != nullptr && text->empty()) continue;
         line +=
             fmt::format(" {}={}", printable(name, 60),
                         text != nullptr ? printable(std::string_view(*text)) : printable(json::dump(value)));

@@ -49,15 +49,12 @@ Result<std::optional<sys::KeptGroup>> make_groups(const std::string& native, int
                                                   Instance& instance, const Grounds& grounds,
                                                   Recorded recorded)
 {
-    instance.groups = {};
     std::optional<sys::KeptGroup> group;
-    if (!grounds.tree) return group;
-    const auto limits = group_limits(instance.spec.policy.limits, *grounds.tree);
-    const bool freezable = grounds.groups && grounds.tree->of(sys::Controller::Freezer).available();
-    if (!limits.controllers().any() && !freezable) return group;
-    instance.groups = grounds.tree->kept_places(native, limits);
+    instance.groups = groups_for(native, grounds);
+    if (instance.groups.empty()) return group;
     if (recorded == Recorded::Yes) BERTH_CHECK(write_instance(directory, instance));
-    BERTH_TRY(auto made, grounds.tree->make_kept(native, limits));
+    BERTH_TRY(auto made,
+              grounds.tree->make_kept(native, group_limits(instance.spec.policy.limits, *grounds.tree)));
     group.emplace(std::move(made));
     const auto& identity = grounds.prepared->identity;
     if (identity.mode == IdMode::Mapped)
@@ -82,12 +79,22 @@ Result<Grounds> prepare_kept(const StateDir& state, const SandboxSpec& spec, con
     return out;
 }
 
+sys::GroupPlaces groups_for(const std::string& native, const Grounds& grounds)
+{
+    if (!grounds.tree) return {};
+    const auto limits = group_limits(grounds.prepared->spec.policy.limits, *grounds.tree);
+    const bool freezable = grounds.groups && grounds.tree->of(sys::Controller::Freezer).available();
+    if (!limits.controllers().any() && !freezable) return {};
+    return grounds.tree->kept_places(native, limits);
+}
+
 Result<Booted> boot(const StateDir& state, const std::string& native, int directory, Instance& instance,
                     Grounds grounds, Recorded recorded, sys::Spawner* spawner)
 {
     const auto& prepared = grounds.prepared;
     Plan& plan = prepared->plan;
     if (!instance.in_memory) plan.durable_upper = fmt::format("{}/{}/fs", state.sandboxes(), native);
+    plan.stack = instance.stack;
     ScopeExit undo_group([&] {
         if (!instance.groups.empty()) (void)sys::KeptGroup::remove(instance.groups);
     });

@@ -37,7 +37,10 @@ struct Booted {
 };
 
 /// Whether a record of the instance exists: then it tells of the groups before they are made.
-enum class Recorded { No, Yes };
+enum class Recorded { No, Yes, WithGroups };
+
+/// Where its groups will be; empty when it gets none.
+[[nodiscard]] sys::GroupPlaces groups_for(const std::string& native, const Grounds& grounds);
 
 /// Makes groups and socket, launches the keeper on the instance's files, and records it. The directory is
 /// locked by the caller. What was made is undone on failure; a killed caller leaves what

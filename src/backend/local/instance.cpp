@@ -24,6 +24,7 @@ json::Object layers_json(const RootLayers& layers)
     out["usr"] = layers.usr;
     out["usr_mask"] = layers.usr_mask;
     out["etc_root"] = layers.etc_root;
+    out["identity"] = layers.identity;
     out["devices"] = layers.devices;
     return out;
 }
@@ -80,6 +81,7 @@ Result<RootLayers> read_layers(const json::Reader& at)
     BERTH_CHECK(read_text(at, "usr", out.usr));
     BERTH_CHECK(read_text(at, "usr_mask", out.usr_mask));
     BERTH_CHECK(read_text(at, "etc_root", out.etc_root));
+    BERTH_CHECK(read_text(at, "identity", out.identity));
     BERTH_CHECK(read_flag(at, "devices", out.devices));
     return out;
 }
@@ -138,6 +140,9 @@ Result<Instance> read_document(const json::Reader& at)
     out.layers.kind = out.spec.root.kind;
     BERTH_TRY(const auto groups, at.at("groups"));
     BERTH_TRY(out.groups, read_groups(groups));
+    BERTH_TRY(const auto stack, at.at("stack"));
+    BERTH_TRY(out.stack, stack.strings());
+    BERTH_CHECK(read_text(at, "freezing", out.freezing));
     BERTH_CHECK(read_flag(at, "in_memory", out.in_memory));
     BERTH_CHECK(read_flag(at, "stopped", out.stopped));
     BERTH_CHECK(read_time(at, "synced", out.synced));
@@ -169,6 +174,10 @@ Status write_instance(int directory, const Instance& instance, Durable durable)
     if (instance.slot) out["slot"] = *instance.slot;
     out["layers"] = layers_json(instance.layers);
     out["groups"] = groups_json(instance.groups);
+    json::Array stack;
+    for (const auto& layer : instance.stack) stack.emplace_back(layer);
+    out["stack"] = std::move(stack);
+    out["freezing"] = instance.freezing;
     out["in_memory"] = instance.in_memory;
     out["stopped"] = instance.stopped;
     out["synced"] = instance.synced.time_since_epoch().count();

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/local/layers.hpp"
 #include "backend/local/plan.hpp"
 #include "base/clock.hpp"
 #include "core/backend.hpp"
@@ -22,6 +23,9 @@ struct Instance {
     IdMode mode = IdMode::Own;
     std::optional<unsigned> slot; ///< of its id range, when mapped
     RootLayers layers;
+    Stack stack; ///< frozen layers between the template and the instance's own, topmost first
+    /// The layer that its own files are becoming. The name they have tells how far that came.
+    std::string freezing;
     NetMode net = NetMode::New;
     sys::GroupPlaces groups;                ///< empty: it has none
     bool in_memory = false;                 ///< its files are gone when its keeper ends

@@ -15,17 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// flock(2) knows no deadline, so it is asked again and again.
-bool lock_within(int fd, int how, std::chrono::milliseconds patience)
-{
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (auto pause = 200us; ::flock(fd, how | LOCK_NB) != 0; pause = std::min(pause * 2, 10'000us)) {
-        if (std::chrono::steady_clock::now() >= deadline) return false;
-        std::this_thread::sleep_for(pause);
-    }
-    return true;
-}
-
 bool is_still_named(const StateDir& state, const std::string& native, int directory)
 {
     struct stat ours{}, named{};
@@ -35,6 +24,18 @@ bool is_still_named(const StateDir& state, const std::string& native, int direct
 }
 
 } // namespace
+
+/// It knows no deadline itself, so it is asked again and again.
+bool lock_within(int fd, Use use, std::chrono::milliseconds patience)
+{
+    const int how = use == Use::Alone ? LOCK_EX : LOCK_SH;
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    for (auto pause = 200us; ::flock(fd, how | LOCK_NB) != 0; pause = std::min(pause * 2, 10'000us)) {
+        if (std::chrono::steady_clock::now() >= deadline) return false;
+        std::this_thread::sleep_for(pause);
+    }
+    return true;
+}
 
 Result<UniqueFd> open_instance(const StateDir& state, const std::string& native)
 {
@@ -50,7 +51,7 @@ Result<UniqueFd> lock_instance(const StateDir& state, const std::string& native,
                                std::chrono::milliseconds patience)
 {
     BERTH_TRY(auto directory, open_instance(state, native));
-    if (!lock_within(directory.get(), LOCK_EX, patience))
+    if (!lock_within(directory.get(), Use::Alone, patience))
         return fail(Code::Unavailable,
                     "sandbox {} is being made, started, stopped, snapshotted or removed by somebody else",
                     native);
@@ -63,7 +64,7 @@ bool being_changed(int directory)
 {
     // A description of our own: a lock on the caller's would be changed by asking.
     const UniqueFd own(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return !own || !lock_within(own.get(), LOCK_SH, 100ms);
+    return !own || !lock_within(own.get(), Use::Shared, 100ms);
 }
 
 Result<UniqueFd> lock_files(int directory, Use use, std::chrono::milliseconds patience)
@@ -71,7 +72,7 @@ Result<UniqueFd> lock_files(int directory, Use use, std::chrono::milliseconds pa
     UniqueFd files(::openat(directory, "fs", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!files && errno == ENOENT) return files;
     if (!files) return fail_errno("opening the files of a sandbox");
-    if (lock_within(files.get(), use == Use::Alone ? LOCK_EX : LOCK_SH, patience)) return files;
+    if (lock_within(files.get(), use, patience)) return files;
     return fail(Code::Unavailable, "{}",
                 use == Use::Alone ? "somebody moves files into or out of the sandbox"
                                   : "a snapshot of the sandbox is being taken");

@@ -31,6 +31,8 @@ constexpr std::chrono::milliseconds kLockPatience(10'000);
 [[nodiscard]] bool being_changed(int directory);
 
 enum class Use { Shared, Alone };
+/// flock(2) with a deadline; false when it is over.
+[[nodiscard]] bool lock_within(int fd, Use use, std::chrono::milliseconds patience);
 /// Empty where the files lie in memory: no layer is ever made of those. Unavailable when the others are not
 /// done within the patience.
 [[nodiscard]] Result<UniqueFd> lock_files(int directory, Use use,

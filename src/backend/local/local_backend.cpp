@@ -6,6 +6,7 @@
 #include "backend/local/holdings.hpp"
 #include "backend/local/instance.hpp"
 #include "backend/local/instance_lock.hpp"
+#include "backend/local/layer_manifest.hpp"
 #include "backend/local/look.hpp"
 #include "backend/local/native.hpp"
 #include "backend/local/stop_start.hpp"
@@ -24,8 +25,9 @@ Result<Capabilities> probe(const StateDir& state)
     BERTH_TRY(const auto identity, make_identity(state, state.path()));
     const auto groups = sys::CgroupTree::open();
     out.holds = hold(identity, RootLayers{}, availability_of(groups));
-    out.operations = {Operation::Pty,   Operation::ExecPolicy, Operation::Stop,
+    out.operations = {Operation::Pty,   Operation::ExecPolicy, Operation::Stop,   Operation::Snapshot,
                       Operation::Ports, Operation::Watch,      Operation::Archive};
+    out.snapshots = out.restores = {std::string(snapshot_kind::kLayer)};
     if (groups.of(sys::Controller::Freezer).available()) out.operations.insert(Operation::Pause);
     if (identity.mode != IdMode::Own) out.operations.insert(Operation::Users);
     return out;
@@ -104,6 +106,7 @@ Result<bool> LocalBackend::make_at(Held& place, const CreateRequest& request, co
     if (!removed) return false;
     Sandbox::Options options;
     options.labels = request.labels;
+    options.from = request.from;
     auto made = Sandbox::create(state_, request.spec, options);
     if (!made && made.error().sys.value() == EEXIST && recorded_spec(state_, native)) return false;
     if (!made) return std::unexpected(std::move(made).error().while_doing("creating " + native));
@@ -115,6 +118,8 @@ Result<SandboxHandle> LocalBackend::make(const CreateRequest& request)
 {
     const std::string& id = request.spec.id;
     if (!is_id(id, "sbx_")) return fail(Code::Invalid, "'{}' is not the id of a sandbox", printable(id, 60));
+    if (request.from && request.from->kind != snapshot_kind::kLayer)
+        return refuse_kind("start from", request.from->kind, capabilities_.restores);
     const std::string native = native_name(id, request.labels.generation);
     for (int tries = 0; tries < kTries; ++tries) {
         std::shared_ptr<Held> place;

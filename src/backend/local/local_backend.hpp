@@ -31,6 +31,9 @@ public:
     Task<Result<Found>> inspect(SandboxHandle sandbox) override;
     Task<Status> stop(SandboxHandle sandbox, std::chrono::milliseconds grace) override;
     Task<Result<Started>> start(SandboxHandle sandbox) override;
+    Task<Result<SnapshotTaken>> snapshot(SandboxHandle sandbox, SnapshotRequest request) override;
+    Task<Status> drop_snapshot(SnapshotSource snapshot) override;
+    Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
     Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,

@@ -5,6 +5,7 @@
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/keeper_client.hpp"
 #include "backend/local/keeper_process.hpp"
+#include "backend/local/layer_snapshot.hpp"
 #include "backend/local/native.hpp"
 #include "backend/local/pause.hpp"
 #include "base/io.hpp"
@@ -62,6 +63,7 @@ Found look_at(const StateDir& state, const std::string& native)
             if (directory.error().code != Code::NotFound) found.health = Health::Unresponsive;
             return found;
         }
+        end_killed_copy(state, native, directory->get());
         found = look_once(directory->get(), gone);
         if (found.state == State::Running || found.state == State::Paused) return found;
         // What does not run may be on its way: between two keepers, or not finished yet.

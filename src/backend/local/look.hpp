@@ -8,7 +8,7 @@
 
 namespace berth::local {
 
-/// How an instance is now, whoever made it. It changes nothing.
+/// How an instance is now, whoever made it. It changes nothing but what a killed snapshot left frozen.
 [[nodiscard]] Found look_at(const StateDir& state, const std::string& native);
 
 /// All there are.

@@ -100,7 +100,7 @@ Result<Paused> look_paused(int directory, const sys::SandboxGroup& execs)
 {
     const Record record = read_record(directory);
     BERTH_TRY(const bool frozen, execs.frozen());
-    Paused out{.now = frozen, .in_all = milliseconds(record.before)};
+    Paused out{.now = frozen, .asked = frozen && record.since > 0, .in_all = milliseconds(record.before)};
     if (frozen && record.since > 0) out.in_all += milliseconds(ticks() - record.since);
     // Frozen without a record is a Stillness, or what a killed one left: nobody has its turn then.
     if (frozen && record.since == 0) out.now = turn_is_free(directory);

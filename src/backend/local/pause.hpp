@@ -51,6 +51,7 @@ private:
 /// the second stands in its directory: any process sees the same.
 struct Paused {
     bool now = false;
+    bool asked = false; ///< by somebody's word, not for the moment of a copy
     std::chrono::milliseconds in_all{0};
 };
 [[nodiscard]] Result<Paused> look_paused(int directory, const sys::SandboxGroup& execs);

@@ -40,17 +40,22 @@ Result<RootLayers> resolve_template(const StateDir& state, const Template& root,
         layers.usr = "/usr";
         layers.usr_mask = host.usr_mask;
         layers.devices = host.devices;
+        layers.identity = host.fingerprint;
         break;
     }
     case Template::Kind::Live: layers.etc_root = "/"; break;
     case Template::Kind::Directory: {
         BERTH_TRY(layers.root, image::directory_template(root.path, {state.path()}));
         layers.etc_root = layers.root;
+        struct stat st{};
+        if (::stat(layers.root.c_str(), &st) != 0) return fail_errno("looking at {}", layers.root);
+        layers.identity = fmt::format("{:x}:{:x}", st.st_dev, st.st_ino);
         break;
     }
     case Template::Kind::Tar: {
         BERTH_TRY(const auto tar, image::ensure_tar_template(state.templates(), root.path, progress));
         layers.root = layers.etc_root = tar.root;
+        layers.identity = tar.sha256;
         break;
     }
     }

@@ -23,6 +23,7 @@ struct RootLayers {
     std::string usr_mask; ///< whiteouts over `usr`; may be empty
     bool devices = false; ///< /dev of the root holds the usual nodes
     std::string etc_root; ///< a directory whose etc/passwd names the accounts
+    std::string identity; ///< of the contents: equal where frozen layers fit on top
 };
 
 /// A host object to be shown inside, held by descriptor since it was checked.
@@ -57,11 +58,12 @@ struct Plan {
     std::string home; ///< of the default user, and his id inside: made where a template lacks it
     std::uint32_t home_owner = kUserId;
     NetMode net = NetMode::New;
-    UniqueFd net_namespace;    ///< Pooled
-    Bytes disk;                ///< size of the throw-away file system
-    std::string durable_upper; ///< a directory of the state directory for uppers; empty: throw-away
-    std::vector<int> v1_tasks; ///< `tasks` files of v1 groups to enter; borrowed
-    bool kept = false;         ///< a keeper, not a one-shot init
+    UniqueFd net_namespace;         ///< Pooled
+    Bytes disk;                     ///< size of the throw-away file system
+    std::vector<std::string> stack; ///< frozen layers between the template and the upper, topmost first
+    std::string durable_upper;      ///< a directory of the state directory for uppers; empty: throw-away
+    std::vector<int> v1_tasks;      ///< `tasks` files of v1 groups to enter; borrowed
+    bool kept = false;              ///< a keeper, not a one-shot init
     /// The keeper places execs in v2 groups by clone3; each exec then loses it by a filter of its own.
     bool keeper_clones = false;
     std::vector<int> keep_open; ///< descriptors the first process holds for as long as it lives; borrowed

@@ -24,8 +24,23 @@ constexpr auto kPause = 5ms;
 bool at_rest(int directory, const Instance& instance)
 {
     struct stat st{};
-    return instance.stopped && instance.groups.empty() &&
+    return instance.stopped && instance.groups.empty() && instance.freezing.empty() &&
            ::fstatat(directory, "sock", &st, AT_SYMLINK_NOFOLLOW) != 0;
+}
+
+/// The files of an instance have one of two names: their own, or that of the layer they were to become.
+Status finish_freeze(const StateDir& state, int directory, Instance& instance)
+{
+    if (instance.freezing.empty()) return {};
+    if (has_layer(state, instance.freezing)) {
+        Stack stack = instance.stack;
+        stack.insert(stack.begin(), instance.freezing);
+        if (::faccessat(directory, "fs", F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+            BERTH_CHECK(make_uppers(state, directory, stack, MachineId::Kept));
+        instance.stack = std::move(stack);
+    }
+    instance.freezing.clear();
+    return {};
 }
 
 } // namespace
@@ -46,7 +61,8 @@ Status end_orphan(int directory)
     return {};
 }
 
-Result<Rest> bring_to_rest(const std::string& native, int directory, Instance& instance)
+Result<Rest> bring_to_rest(const StateDir& state, const std::string& native, int directory,
+                           Instance& instance)
 {
     Rest rest;
     rest.unsynced_since = instance.unsynced_since;
@@ -57,6 +73,7 @@ Result<Rest> bring_to_rest(const std::string& native, int directory, Instance& i
     hooks::kill_point("rest: nothing runs");
     BERTH_CHECK(settle_logs(native, directory));
     hooks::kill_point("rest: logs settled");
+    BERTH_CHECK(finish_freeze(state, directory, instance));
     // The page cache outlives every process; only the machine's end takes what was not synced.
     // Remembered until a start has told it.
     if (!instance.stopped && instance.boot != boot_id() && !rest.unsynced_since)

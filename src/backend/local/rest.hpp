@@ -17,7 +17,8 @@ struct Rest {
 /// killed, a keeper that was, a machine that went down. Afterwards nothing of it runs, its groups are
 /// gone, its logs are complete, its files are on the disk and can be mounted again, and the record says so.
 /// Nothing is ever thrown away. The directory is locked by the caller. Doing it twice is harmless.
-[[nodiscard]] Result<Rest> bring_to_rest(const std::string& native, int directory, Instance& instance);
+[[nodiscard]] Result<Rest> bring_to_rest(const StateDir& state, const std::string& native, int directory,
+                                         Instance& instance);
 
 /// A keeper that is not recorded: its starter was killed. It answers on the socket all the same, and is
 /// stopped; then the socket goes.

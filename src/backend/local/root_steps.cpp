@@ -39,6 +39,14 @@ void attach_lower(sys::StepList& list, const std::string& source, std::string_vi
     list.close(tree);
 }
 
+/// The lowers of overlay `n`: its frozen layers, then the template's.
+std::string lowers_of(const Plan& plan, std::string_view n, std::string_view base)
+{
+    std::string lowers;
+    for (const auto& layer : plan.stack) lowers += fmt::format("s/{}/u{}:", layer, n);
+    return lowers.append(base);
+}
+
 std::string overlay_options(const Plan& plan, std::string_view lowers, std::string_view n)
 {
     const bool durable = !plan.durable_upper.empty();
@@ -72,7 +80,7 @@ void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
         // A machine id of its own; the directory above it shows through from the skeleton.
         list.mkdir_owned("u1/etc", 0755, owner, owner);
         list.make_file("u1/etc/machine-id", random_hex(16) + "\n", 0444, owner, owner);
-        if (plan.identity->mode == IdMode::Own) add_user_local(list, "u2");
+        if (plan.identity->mode == IdMode::Own && plan.stack.empty()) add_user_local(list, "u2");
         return;
     }
     // On disk the layers hold the sandbox's own ids; the clone shows them as the leased ones.
@@ -81,7 +89,8 @@ void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
     list.mount_attr(tree, 0, user_namespace);
     list.move_mount(tree, "i");
     list.close(tree);
-    if (plan.identity->mode == IdMode::Own) add_user_local(list, "i/u2");
+    // A layer below has those directories already, or has removed them.
+    if (plan.identity->mode == IdMode::Own && plan.stack.empty()) add_user_local(list, "i/u2");
 }
 
 /// An ordinary user's sandbox has his id: the keepers of his other sandboxes would take it for him,
@@ -141,6 +150,8 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     attach_lower(list, plan.layers.root, "l1", user_namespace);
     if (!plan.layers.usr.empty()) attach_lower(list, plan.layers.usr, "l2", user_namespace);
     if (!plan.layers.usr_mask.empty()) attach_lower(list, plan.layers.usr_mask, "l3", user_namespace);
+    // One clone for all of them: each costs as much as a whole one.
+    if (!plan.stack.empty()) attach_lower(list, plan.state->layers(), "s", user_namespace);
 
     stage(list, parent, "mounting the root overlay");
     list.mkdir("m", 0755);
@@ -148,10 +159,10 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     if (as_mapped_root) list.fs_ids(plan.identity->outside(0), plan.identity->outside(0));
     // Nodes in our own skeleton are the usual six; a template somebody else made gets none.
     const std::uint64_t nodev = plan.layers.devices ? 0 : MS_NODEV;
-    list.mount("overlay", "m", "overlay", nodev, overlay_options(plan, "l1", "1"));
+    list.mount("overlay", "m", "overlay", nodev, overlay_options(plan, lowers_of(plan, "1", "l1"), "1"));
     list.check_writable("m");
     if (!plan.layers.usr.empty()) {
-        const std::string lowers = plan.layers.usr_mask.empty() ? "l2" : "l3:l2";
+        const std::string lowers = lowers_of(plan, "2", plan.layers.usr_mask.empty() ? "l2" : "l3:l2");
         list.mount("overlay", "m/usr", "overlay", MS_NODEV, overlay_options(plan, lowers, "2"));
         list.check_writable("m/usr");
     }

@@ -8,6 +8,7 @@
 #include "backend/local/environment.hpp"
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/keeper_process.hpp"
+#include "backend/local/layer_manifest.hpp"
 #include "backend/local/native.hpp"
 #include "backend/local/stop_start.hpp"
 #include "backend/local/uppers.hpp"
@@ -44,17 +45,27 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
 {
     if (!is_id(spec.id, "sbx_")) return fail(Code::Invalid, "'{}' is not the id of a sandbox", spec.id);
     const std::string native = native_name(spec.id, options.labels.generation);
+    // Until its record names them, only this lock keeps the collector from the layers.
+    BERTH_TRY(const auto layers, options.from ? lock_layers(state, Use::Shared) : Result<UniqueFd>());
+    Instance instance{.spec = spec, .labels = options.labels};
+    std::optional<LayerManifest> manifest;
+    if (options.from) {
+        BERTH_TRY(manifest, read_manifest(options.from->directory));
+        instance.stack = manifest->stack;
+        BERTH_CHECK(check_stack(state, instance.stack));
+    }
     BERTH_TRY(auto grounds,
               prepare_kept(state, spec,
                            {.pools = options.pools, .progress = options.progress, .groups = options.groups}));
 
+    if (manifest) BERTH_CHECK(check_template(*manifest, spec.root, grounds.prepared->plan.layers));
     BERTH_TRY(auto directory, make_directory(state, native));
     ScopeExit undo([&] { (void)discard(state, native); });
     hooks::kill_point("sandbox recorded");
-    Instance instance{.spec = spec, .labels = options.labels};
     instance.in_memory = options.storage == Storage::Memory;
     instance.synced = system_clock().now();
-    if (!instance.in_memory) BERTH_CHECK(make_uppers(directory.get()));
+    if (!instance.in_memory)
+        BERTH_CHECK(make_uppers(state, directory.get(), instance.stack, MachineId::Fresh));
     BERTH_TRY(auto booted, boot(state, native, directory.get(), instance, std::move(grounds), Recorded::No,
                                 options.spawner));
     ::flock(directory.get(), LOCK_UN);

@@ -35,7 +35,8 @@ public:
         Pools::Progress progress;
         /// Groups also where no limit needs them: without, it cannot be paused, and a kill reaches less.
         bool groups = true;
-        InstanceLabels labels; ///< its generation is part of the instance's name
+        InstanceLabels labels;              ///< its generation is part of the instance's name
+        std::optional<SnapshotSource> from; ///< layers to stand on, over the template
     };
 
     /// Makes it and returns when its keeper answers. A failure leaves nothing behind.

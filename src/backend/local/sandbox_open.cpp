@@ -5,6 +5,7 @@
 #include "backend/local/environment.hpp"
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/keeper_process.hpp"
+#include "backend/local/layer_snapshot.hpp"
 #include "backend/local/sandbox.hpp"
 
 namespace berth::local {
@@ -52,6 +53,7 @@ Result<Sandbox> Sandbox::open(const StateDir& state, const std::string& native)
     const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
     for (;;) {
         BERTH_TRY(auto directory, open_instance(state, native));
+        end_killed_copy(state, native, directory.get());
         auto running = find_running(directory.get(), native);
         if (!running && being_changed(directory.get())) {
             if (std::chrono::steady_clock::now() >= deadline)

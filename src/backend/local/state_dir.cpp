@@ -11,7 +11,7 @@ namespace berth::local {
 
 namespace {
 
-constexpr const char* kParts[] = {"mnt", "template", "sandbox", "trash", "ids", "limited"};
+constexpr const char* kParts[] = {"mnt", "template", "sandbox", "layer", "trash", "ids", "limited"};
 
 const char* variable(const char* name)
 {

@@ -22,6 +22,7 @@ public:
     [[nodiscard]] std::string mount_point() const { return path_ + "/mnt"; }
     [[nodiscard]] std::string templates() const { return path_ + "/template"; }
     [[nodiscard]] std::string sandboxes() const { return path_ + "/sandbox"; }
+    [[nodiscard]] std::string layers() const { return path_ + "/layer"; }
     [[nodiscard]] std::string trash() const { return path_ + "/trash"; }
 
     /// Records of the runs that have control groups; borrowed.

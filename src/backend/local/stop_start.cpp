@@ -109,7 +109,7 @@ Status stop_instance(const StateDir& state, const std::string& native, std::chro
         BERTH_CHECK(end_keeper(pidfd.get()));
         hooks::kill_point("stop: keeper ended");
     }
-    if (auto rest = bring_to_rest(native, directory->get(), *instance); !rest)
+    if (auto rest = bring_to_rest(state, native, directory->get(), *instance); !rest)
         return std::unexpected(std::move(rest).error().while_doing("stopping " + native));
     return {};
 }
@@ -125,7 +125,7 @@ Result<Started> start_instance(const StateDir& state, const std::string& native)
         if (keeper && keeper->ping()) return started;
         return fail(Code::Unavailable, "the keeper of {} lives and does not answer", native);
     }
-    BERTH_TRY(const auto rest, bring_to_rest(native, directory.get(), instance));
+    BERTH_TRY(const auto rest, bring_to_rest(state, native, directory.get(), instance));
     started.unsynced_since = rest.unsynced_since;
     BERTH_TRY(auto grounds, prepare_kept(state, instance.spec, {.known = known_layers(instance)}));
     if (grounds.prepared->plan.layers.root != instance.layers.root)

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/unique_fd.hpp"
@@ -11,14 +13,80 @@
 
 namespace berth::local {
 
-Status make_uppers(int directory)
+namespace {
+
+constexpr const char* kFiles = "fs";
+constexpr const char* kNewFiles = "fs.new";
+constexpr mode_t kModeBits = 07777;
+
+struct Attributes {
+    mode_t mode = 0755;
+    uid_t uid = ::geteuid();
+    gid_t gid = ::getegid();
+};
+
+/// Of the directory that `name` shows through from the stack. The topmost directory's attributes win in an
+/// overlay, so a new upper that does not repeat them would change the sandbox.
+Attributes shown_from(int layers, const Stack& stack, const std::string& name)
 {
-    for (const char* name : {"fs", "fs/u1", "fs/w1", "fs/u2", "fs/w2", "fs/u1/etc"})
-        if (::mkdirat(directory, name, 0755) != 0) return fail_errno("creating the layer {}", name);
-    const UniqueFd file(
-        ::openat(directory, "fs/u1/etc/machine-id", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444));
-    if (!file) return fail_errno("creating the machine id");
-    return write_all(file.get(), random_hex(16) + "\n");
+    struct stat st{};
+    for (const auto& id : stack)
+        if (::fstatat(layers, fmt::format("{}/{}", id, name).c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISDIR(st.st_mode))
+            return {.mode = st.st_mode & kModeBits, .uid = st.st_uid, .gid = st.st_gid};
+    return {};
+}
+
+Status make_directory_like(int at, const std::string& name, const Attributes& like)
+{
+    if (::mkdirat(at, name.c_str(), 0700) != 0) return fail_errno("creating the layer {}", name);
+    const bool ours = like.uid == ::geteuid() && like.gid == ::getegid();
+    if (!ours && ::fchownat(at, name.c_str(), like.uid, like.gid, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_errno("giving away the layer {}", name);
+    // Explicitly: the umask is whatever our caller has.
+    if (::fchmodat(at, name.c_str(), like.mode, 0) != 0) return fail_errno("opening the layer {}", name);
+    return {};
+}
+
+Status make_work_directories(int files)
+{
+    for (const char* name : {"w1", "w2"})
+        if (::mkdirat(files, name, 0755) != 0 && errno != EEXIST)
+            return fail_errno("creating the work directory {}", name);
+    return {};
+}
+
+Result<UniqueFd> open_directory(int at, const char* name)
+{
+    UniqueFd fd(::openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd) return fail_errno("opening {} of a sandbox", name);
+    return fd;
+}
+
+} // namespace
+
+Status make_uppers(const StateDir& state, int directory, const Stack& stack, MachineId id)
+{
+    BERTH_TRY(const auto layers, open_layers(state));
+    if (::mkdirat(directory, kNewFiles, 0755) != 0) {
+        if (errno != EEXIST) return fail_errno("creating the layers of a sandbox");
+        BERTH_CHECK(sys::remove_tree(directory, kNewFiles)); // of somebody who was killed
+        if (::mkdirat(directory, kNewFiles, 0755) != 0) return fail_errno("creating the layers of a sandbox");
+    }
+    BERTH_TRY(const auto files, open_directory(directory, kNewFiles));
+    for (const char* name : {"u1", "u2"})
+        BERTH_CHECK(make_directory_like(files.get(), name, shown_from(layers.get(), stack, name)));
+    BERTH_CHECK(make_work_directories(files.get()));
+    if (id == MachineId::Fresh) {
+        BERTH_CHECK(make_directory_like(files.get(), "u1/etc", shown_from(layers.get(), stack, "u1/etc")));
+        const UniqueFd file(
+            ::openat(files.get(), "u1/etc/machine-id", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444));
+        if (!file || ::fchmod(file.get(), 0444) != 0) return fail_errno("creating the machine id");
+        BERTH_CHECK(write_all(file.get(), random_hex(16) + "\n"));
+    }
+    if (::renameat2(directory, kNewFiles, directory, kFiles, RENAME_NOREPLACE) != 0)
+        return fail_errno("naming the layers of a sandbox");
+    return {};
 }
 
 Status sync_file_system(int directory)
@@ -29,14 +97,32 @@ Status sync_file_system(int directory)
 
 Status remove_marks(int directory)
 {
-    for (const char* name : {"fs/w1", "fs/w2"}) {
-        const UniqueFd work(::openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-        if (!work && errno == ENOENT) continue;
-        if (!work) return fail_errno("opening {}", name);
+    BERTH_TRY(const auto files, open_directory(directory, kFiles));
+    BERTH_CHECK(make_work_directories(files.get())); // a freeze that was killed may have removed them
+    for (const char* name : {"w1", "w2"}) {
+        BERTH_TRY(const auto work, open_directory(files.get(), name));
         // The kernel makes it again; what else lies in it are copies that were never finished.
         BERTH_CHECK(sys::remove_tree(work.get(), "work"));
     }
     return {};
+}
+
+Status freeze_uppers(const StateDir& state, int directory, const std::string& layer)
+{
+    BERTH_TRY(const auto layers, open_layers(state));
+    {
+        BERTH_TRY(const auto files, open_directory(directory, kFiles));
+        for (const char* name : {"w1", "w2"}) BERTH_CHECK(sys::remove_tree(files.get(), name));
+    }
+    if (::renameat2(directory, kFiles, layers.get(), layer.c_str(), RENAME_NOREPLACE) != 0)
+        return fail_errno("naming the layer {}", layer);
+    return {};
+}
+
+bool has_layer(const StateDir& state, const std::string& layer)
+{
+    const auto layers = open_layers(state);
+    return layers && ::faccessat(layers->get(), layer.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 } // namespace berth::local

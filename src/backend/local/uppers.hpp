@@ -1,16 +1,18 @@
 #pragma once
 
-#include <string>
-
+#include "backend/local/layers.hpp"
 #include "base/result.hpp"
 
 namespace berth::local {
 
-/// The writable layers of an instance: `fs/u1` of its root, `fs/u2` of its /usr, and the work directories
-/// of the two overlays beside them. On disk they hold the sandbox's own ids.
+// The writable layers of an instance: `fs/u1` of its root, `fs/u2` of its /usr, and the work directories
+// of the two overlays beside them. On disk they hold the sandbox's own ids.
 
-/// Empty ones, with a machine id of their own.
-[[nodiscard]] Status make_uppers(int directory);
+/// Whether the machine id is a new one: in a sandbox of its own, not in one that goes on.
+enum class MachineId { Fresh, Kept };
+
+/// Empty ones on top of `stack`. All there at once, under the name `fs`, or not at all.
+[[nodiscard]] Status make_uppers(const StateDir& state, int directory, const Stack& stack, MachineId id);
 
 /// All that was written to the file system the directory lies on is on the disk.
 [[nodiscard]] Status sync_file_system(int directory);
@@ -18,5 +20,10 @@ namespace berth::local {
 /// Empties the work directories, and with them the marks by which the kernel refuses an upper that was
 /// mounted `volatile` and not synced. Only while nothing has it mounted, and after a sync.
 [[nodiscard]] Status remove_marks(int directory);
+
+/// Names the writable layers as a frozen one; the work directories are no part of it. The record must
+/// tell of it before: a killed caller leaves either of the two names, never both and never none.
+[[nodiscard]] Status freeze_uppers(const StateDir& state, int directory, const std::string& layer);
+[[nodiscard]] bool has_layer(const StateDir& state, const std::string& layer);
 
 } // namespace berth::local

@@ -1,0 +1,34 @@
+// Snapshots of the local backend. One kind so far: frozen layers, which stay where they are. Another, a
+// whole root as an archive, finds its place beside it in the two lists below.
+
+#include "backend/local/layer_collect.hpp"
+#include "backend/local/layer_manifest.hpp"
+#include "backend/local/layer_snapshot.hpp"
+#include "backend/local/local_backend.hpp"
+#include "backend/local/native.hpp"
+
+namespace berth::local {
+
+Task<Result<SnapshotTaken>> LocalBackend::snapshot(SandboxHandle sandbox, SnapshotRequest request)
+{
+    co_return co_await pool_.call([&]() -> Result<SnapshotTaken> {
+        BERTH_CHECK(check_native(sandbox.native));
+        if (request.kind.empty() || request.kind == snapshot_kind::kLayer)
+            return take_layer(state_, sandbox.native, request);
+        return refuse_kind("take", request.kind, capabilities_.snapshots);
+    });
+}
+
+/// The layers may be part of other snapshots and of sandboxes: collect() finds those that are of none.
+Task<Status> LocalBackend::drop_snapshot(SnapshotSource snapshot)
+{
+    if (snapshot.kind == snapshot_kind::kLayer) co_return Status{};
+    co_return refuse_kind("drop", snapshot.kind, capabilities_.restores);
+}
+
+Task<Result<Collected>> LocalBackend::collect(std::string snapshots, bool dry_run)
+{
+    co_return co_await pool_.call([&] { return collect_layers(state_, snapshots, dry_run); });
+}
+
+} // namespace berth::local

@@ -59,24 +59,25 @@ Result<int> tell(const EventsOptions& o)
         left = static_cast<std::size_t>(limit);
     }
     BERTH_TRY(const auto berth, open_berth(o.common));
-    LedgerQuery query{.after = static_cast<std::uint64_t>(after), .type = o.type};
+    LedgerQuery query{.after = static_cast<std::uint64_t>(after), .limit = kPage};
+    // Whoever follows chooses for himself: the store would look through what does not fit each time anew.
+    if (!o.follow) query.type = o.type;
     if (o.ref) {
         BERTH_TRY(const auto record, berth->run(berth->lifecycle().find(*o.ref)));
         query.sandbox = record.id();
     }
     for (;;) {
-        query.limit = std::min(kPage, left);
         BERTH_TRY(const auto page, berth->store().ledger(query));
         std::string text;
-        for (const auto& event : page)
+        for (const auto& event : page) {
+            query.after = event.sequence;
+            if (left == 0 || (!o.type.empty() && event.type != o.type)) continue;
             text += o.common.json ? json::dump(ledger_json(event)) + "\n" : line_of(event);
-        if (!page.empty()) {
-            if (const int failed = print(text); failed != 0) return failed;
-            query.after = page.back().sequence;
-            left -= page.size();
+            --left;
         }
+        if (const int failed = text.empty() ? 0 : print(text); failed != 0) return failed;
         if (left == 0) return 0;
-        if (page.size() == query.limit) continue;
+        if (page.size() == kPage) continue;
         if (!o.follow || reader_gone(kPause)) return 0;
     }
 }

@@ -141,6 +141,18 @@ TEST_F(Events, FollowMissesAndRepeatsNone)
     EXPECT_EQ(ended.out, berth({"events", "--json"}).out);
 }
 
+TEST_F(Events, FollowOfATypePassesOverTheOthers)
+{
+    const auto id = create();
+    Started follower(
+        {.args = {"events", "--follow", "--json", "--type", "berth.sandbox_destroyed", "--limit", "1"}});
+    create();
+    ASSERT_EQ(berth({"rm", id}).code, 0);
+    const auto ended = follower.finish();
+    EXPECT_EQ(ended.code, 0);
+    EXPECT_EQ(ended.out, berth({"events", "--json", "--type", "berth.sandbox_destroyed"}).out);
+}
+
 TEST_F(Events, FollowEndsWithItsReader)
 {
     create();

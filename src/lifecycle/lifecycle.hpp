@@ -80,6 +80,7 @@ private:
 
     template <class F> auto stored(F work) -> Task<std::invoke_result_t<F, Store&>>;
     Task<Result<KeyLock>> lock(std::string name);
+    Task<Result<std::optional<KeyLock>>> new_names(std::string name, std::vector<std::string> all);
     Task<Result<Locked>> find_locked(std::string ref);
     Task<Result<SandboxRecord>> change(SandboxRecord record, Transition transition, Events events);
 

@@ -113,6 +113,23 @@ Task<Result<SnapshotSource>> Lifecycle::source_of(SnapshotRecord snapshot)
         .id = snapshot.id, .kind = snapshot.kind, .directory = fmt::format("{}/{}", root, snapshot.id)};
 }
 
+/// A name finds one sandbox: none of `all` may be taken. The lock keeps out whoever wants `name` itself or
+/// forks by it; it comes before every other lock, as where a sandbox is acquired.
+Task<Result<std::optional<KeyLock>>> Lifecycle::new_names(std::string name, std::vector<std::string> all)
+{
+    std::optional<KeyLock> held;
+    if (name.empty()) co_return held;
+    BERTH_CO_TRY(held, co_await lock("name:" + name));
+    for (const auto& one : all) {
+        BERTH_CO_TRY(const auto taken,
+                     co_await stored([&](Store& s) { return s.list({.name = one, .limit = 1}); }));
+        if (!taken.empty())
+            co_return fail(Code::Conflict, "a sandbox named '{}' exists: {}", printable(one, 60),
+                           taken.front().id());
+    }
+    co_return held;
+}
+
 Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
 {
     BERTH_CO_TRY(const auto snapshot, co_await find_snapshot(ref));
@@ -127,6 +144,7 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
         BERTH_CO_TRY(answer.record, co_await replace_instance(std::move(held.record), snapshot, "asked"));
         co_return answer;
     }
+    BERTH_CO_TRY(const auto name_held, co_await new_names(wish.name, {wish.name}));
     BERTH_CO_TRY(auto source, co_await source_of(snapshot));
     SandboxRecord record;
     record.spec = snapshot.spec;
@@ -187,6 +205,10 @@ Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
     constexpr std::size_t kMost = 1000;
     if (wish.count == 0 || wish.count > kMost)
         co_return fail(Code::Invalid, "a fork makes 1 to {} sandboxes, not {}", kMost, wish.count);
+    std::vector<std::string> names(wish.count, wish.name);
+    for (std::size_t i = 0; !wish.name.empty() && wish.count > 1 && i < wish.count; ++i)
+        names[i] = fmt::format("{}-{}", wish.name, i + 1);
+    BERTH_CO_TRY(const auto name_held, co_await new_names(wish.name, names));
     BERTH_CO_TRY(auto held, co_await find_locked(ref));
     BERTH_CO_TRY(const auto found, co_await look(held.record));
     BERTH_CO_TRY(const auto source, co_await follow_state(std::move(held.record), found.state));
@@ -203,9 +225,7 @@ Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
         SandboxRecord record;
         record.spec = source.spec;
         record.spec.id = make_sandbox_id(clock_);
-        record.spec.name = wish.name.empty() ? std::string{}
-                           : wish.count == 1 ? wish.name
-                                             : fmt::format("{}-{}", wish.name, i + 1);
+        record.spec.name = names[i];
         record.spec.hostname = record.spec.name.empty()
                                    ? "fork-" + record.spec.id.substr(record.spec.id.size() - 8)
                                    : record.spec.name;

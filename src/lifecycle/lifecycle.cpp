@@ -75,7 +75,6 @@ Task<Result<KeyLock>> Lifecycle::lock(std::string name)
 
 Task<Result<SandboxRecord>> Lifecycle::find(std::string ref)
 {
-    if (ref.empty()) co_return fail(Code::Invalid, "'' names no sandbox");
     BERTH_CO_TRY(auto found, co_await stored([&](Store& store) { return find_in(store, ref); }));
     if (!found) co_return fail(Code::NotFound, "no sandbox '{}': berth ls lists them", printable(ref, 80));
     co_return *std::move(found);

@@ -198,7 +198,7 @@ TEST_F(States, EmptyNamesNothing)
     create();
     for (const char* verb : {"start", "stop", "pause", "resume", "rm", "inspect", "events", "snapshot",
                              "snapshots", "fork", "detach"})
-        EXPECT_EQ(berth({verb, ""}).code, 2) << verb;
+        EXPECT_EQ(berth({verb, ""}).code, 3) << verb;
 }
 
 TEST_F(States, AStoppedOneStartsAgain)

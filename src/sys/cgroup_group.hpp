@@ -36,6 +36,7 @@ struct GroupPlaces {
     /// Each directory once: controllers of v1 may share a hierarchy.
     [[nodiscard]] std::vector<std::string> distinct_v1() const;
     [[nodiscard]] bool empty() const { return v2.empty() && distinct_v1().empty(); }
+    bool operator==(const GroupPlaces&) const = default;
 };
 
 /// One group, in every hierarchy it needs. In hybrid layouts v2 serves birth, kill and freeze, v1

@@ -24,9 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Steps of sandboxes with a keeper: `berth run` does not take them.
-const std::set<std::string> kOfKeptSandboxes{"sandbox.cpp",        "sandbox_exec.cpp", "narrow.cpp",
-                                             "boot.cpp",           "rest.cpp",         "stop_start.cpp",
-                                             "layer_snapshot.cpp", "layer_collect.cpp"};
+const std::set<std::string> kOfKeptSandboxes{"sandbox.cpp",        "sandbox_exec.cpp",  "narrow.cpp",
+                                             "boot.cpp",           "rest.cpp",          "stop_start.cpp",
+                                             "layer_snapshot.cpp", "layer_collect.cpp", "layer_manifest.cpp"};
 /// A step that only a pooled launch of an embedding program takes.
 const std::set<std::string> kOfPools{"entering the network namespace"};
 

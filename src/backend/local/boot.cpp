@@ -53,9 +53,12 @@ Result<std::optional<sys::KeptGroup>> make_groups(const std::string& native, int
     instance.groups = groups_for(native, grounds);
     if (instance.groups.empty()) return group;
     if (recorded == Recorded::Yes) BERTH_CHECK(write_instance(directory, instance));
-    BERTH_TRY(auto made,
-              grounds.tree->make_kept(native, group_limits(instance.spec.policy.limits, *grounds.tree)));
-    group.emplace(std::move(made));
+    auto made = recorded == Recorded::WithGroups ? sys::KeptGroup::open(instance.groups)
+                                                 : Result<sys::KeptGroup>(fail(Code::NotFound, "no groups"));
+    if (!made)
+        made = grounds.tree->make_kept(native, group_limits(instance.spec.policy.limits, *grounds.tree));
+    if (!made) return std::unexpected(std::move(made).error());
+    group.emplace(*std::move(made));
     const auto& identity = grounds.prepared->identity;
     if (identity.mode == IdMode::Mapped)
         BERTH_CHECK(group->delegate(identity.outside(0), identity.outside(0)));

@@ -36,7 +36,8 @@ struct Booted {
     std::optional<sys::KeptGroup> group;
 };
 
-/// Whether a record of the instance exists: then it tells of the groups before they are made.
+/// Whether a record of the instance exists: then it tells of the groups before they are made. Where it does
+/// so already, groups that are there are taken as they are.
 enum class Recorded { No, Yes, WithGroups };
 
 /// Where its groups will be; empty when it gets none.

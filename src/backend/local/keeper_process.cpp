@@ -50,9 +50,11 @@ bool keeper_lives(int pidfd)
     return false;
 }
 
+void kill_keeper(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }
+
 Status end_keeper(int pidfd)
 {
-    ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+    kill_keeper(pidfd);
     if (!ended(pidfd, kPatienceMs)) return fail(Code::Unavailable, "the keeper does not end");
     reap(pidfd);
     return {};

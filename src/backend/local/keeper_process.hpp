@@ -16,5 +16,7 @@ namespace berth::local {
 /// Kills it, and with it everything inside; Unavailable when it does not end. Its mounts are gone
 /// when this returns.
 [[nodiscard]] Status end_keeper(int pidfd);
+/// The first half of it, for who has something to do meanwhile.
+void kill_keeper(int pidfd);
 
 } // namespace berth::local

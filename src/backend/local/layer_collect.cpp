@@ -75,10 +75,11 @@ Status add_of_snapshots(const std::string& snapshots, Names& used)
             if (errno == ENOENT || errno == ENOTDIR) continue;
             return fail_errno("looking at the snapshot {}/{}", snapshots, name);
         }
-        auto manifest = read_manifest(snapshots + "/" + name);
+        const std::string path = fmt::format("{}/{}", snapshots, name);
+        auto manifest = read_manifest(path);
         if (manifest)
             used.insert(manifest->stack.begin(), manifest->stack.end());
-        else if (!is_of_another_kind(snapshots + "/" + name + "/manifest"))
+        else if (!is_of_another_kind(path + "/manifest"))
             return std::unexpected(std::move(manifest).error().while_doing("collecting layers"));
     }
     return {};

@@ -5,8 +5,10 @@
 #include "backend/local/layer_manifest.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/json_reader.hpp"
@@ -17,6 +19,7 @@ namespace berth::local {
 namespace {
 
 constexpr const char* kFile = "manifest";
+constexpr const char* kNewFile = "manifest.new";
 constexpr std::int64_t kFormat = 1;
 constexpr std::size_t kMaxBytes = 64u << 10;
 constexpr std::int64_t kMany = std::int64_t{1} << 62;
@@ -92,7 +95,7 @@ Result<UniqueFd> open_directory(const std::string& directory)
 
 } // namespace
 
-Result<std::string> write_manifest(const std::string& directory, const LayerManifest& manifest)
+Result<std::string> write_manifest(const std::string& directory, const LayerManifest& manifest, int layers)
 {
     json::Object root;
     root["root"] = to_string(manifest.root);
@@ -111,8 +114,21 @@ Result<std::string> write_manifest(const std::string& directory, const LayerMani
     out["bytes"] = manifest.bytes;
     std::string text = json::dump(out);
     BERTH_TRY(const auto at, open_directory(directory));
-    BERTH_CHECK(replace_file_at(at.get(), kFile, text));
-    if (::fsync(at.get()) != 0) return fail_errno("syncing the snapshot {}", directory);
+    {
+        const UniqueFd file(
+            ::openat(at.get(), kNewFile, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (!file) return fail_errno("writing the manifest in {}", directory);
+        BERTH_CHECK(write_all(file.get(), text));
+    }
+    // One sync for the layers and the text, where they share a file system.
+    struct stat ours{}, theirs{};
+    if (::fstat(at.get(), &ours) != 0 || ::fstat(layers, &theirs) != 0)
+        return fail_errno("looking at the snapshot {}", directory);
+    if (::syncfs(layers) != 0 || (ours.st_dev != theirs.st_dev && ::syncfs(at.get()) != 0))
+        return fail_errno("syncing the snapshot {}", directory);
+    hooks::kill_point("snapshot: synced");
+    if (::renameat(at.get(), kNewFile, at.get(), kFile) != 0 || ::fsync(at.get()) != 0)
+        return fail_errno("naming the manifest in {}", directory);
     return text;
 }
 

@@ -23,8 +23,10 @@ struct LayerManifest {
     bool operator==(const LayerManifest&) const = default;
 };
 
-/// On the disk, with its name, when this returns. Answers with the text.
-[[nodiscard]] Result<std::string> write_manifest(const std::string& directory, const LayerManifest& manifest);
+/// First everything on the file system of `layers` (borrowed) is brought to the disk, then the manifest gets
+/// its name there. Answers with the text.
+[[nodiscard]] Result<std::string> write_manifest(const std::string& directory, const LayerManifest& manifest,
+                                                 int layers);
 
 /// NotFound: there is none. It may have been written by anybody: every field is checked, unknown ones
 /// are refused. Whether the layers are there is not looked at.

@@ -81,23 +81,28 @@ Status freeze(Taking& taking, const std::string& layer, const sys::GroupPlaces& 
 /// refuse the start is asked before.
 Status freeze_running(Taking& taking, const std::string& layer, SnapshotTaken& taken)
 {
-    const bool host = taking.instance.spec.root.kind == Template::Kind::Host;
-    BERTH_TRY(auto grounds, prepare_kept(taking.state, taking.instance.spec,
-                                         {.known = host ? nullptr : &taking.instance.layers}));
-    const auto groups = taking.instance.groups;
+    Instance& instance = taking.instance;
+    const bool host = instance.spec.root.kind == Template::Kind::Host;
+    BERTH_TRY(auto grounds,
+              prepare_kept(taking.state, instance.spec, {.known = host ? nullptr : &instance.layers}));
+    const auto places = groups_for(taking.native, grounds);
+    const auto before = instance.groups;
+    // Nothing in it writes any more; while it dies the files get their new names.
+    kill_keeper(taking.pidfd.get());
+    const auto frozen = freeze(taking, layer, places);
     BERTH_CHECK(end_keeper(taking.pidfd.get()));
     hooks::kill_point("snapshot: keeper ended");
     BERTH_CHECK(end_orphan(taking.directory));
-    if (!groups.empty()) BERTH_CHECK(sys::KeptGroup::remove(groups));
+    // Usually they are where they would be made again.
+    if (before != places && !before.empty()) BERTH_CHECK(sys::KeptGroup::remove(before));
     BERTH_CHECK(settle_logs(taking.native, taking.directory));
-    const auto frozen = freeze(taking, layer, groups_for(taking.native, grounds));
     // A disk that is full, say: then it runs on with the files where they were.
-    if (!frozen) BERTH_CHECK(bring_to_rest(taking.state, taking.native, taking.directory, taking.instance));
-    auto booted = boot(taking.state, taking.native, taking.directory, taking.instance, std::move(grounds),
+    if (!frozen) BERTH_CHECK(bring_to_rest(taking.state, taking.native, taking.directory, instance));
+    auto booted = boot(taking.state, taking.native, taking.directory, instance, std::move(grounds),
                        frozen ? Recorded::WithGroups : Recorded::Yes);
     // The snapshot is there all the same, and the sandbox with all its files.
     if (!booted) {
-        BERTH_CHECK(write_instance(taking.directory, taking.instance));
+        BERTH_CHECK(write_instance(taking.directory, instance));
         taken.notes.push_back(
             fmt::format("the sandbox could not be started again: {}", booted.error().line()));
     }
@@ -220,9 +225,7 @@ Result<SnapshotTaken> take(Taking& taking, const SnapshotRequest& request)
     auto notes = notes_of(instance, taken.live_copy);
     taken.notes.insert(taken.notes.begin(), notes.begin(), notes.end());
     // The sandbox runs again by now. A manifest on the disk names what is on the disk.
-    BERTH_CHECK(sync_file_system(taking.directory));
-    hooks::kill_point("snapshot: synced");
-    BERTH_TRY(const auto text, write_manifest(request.directory, manifest));
+    BERTH_TRY(const auto text, write_manifest(request.directory, manifest, taking.directory));
     hooks::kill_point("snapshot: named");
     return answer(manifest, text, std::move(taken));
 }
@@ -233,15 +236,15 @@ Result<SnapshotTaken> take_layer(const StateDir& state, const std::string& nativ
                                  const SnapshotRequest& request)
 {
     const auto begun = std::chrono::steady_clock::now();
-    if (auto made = read_manifest(request.directory)) {
+    auto made = read_manifest(request.directory);
+    if (made) {
         if (made->snapshot != request.id)
             return fail(Code::Conflict, "{} holds another snapshot, {}", request.directory, made->snapshot);
         BERTH_CHECK(check_stack(state, made->stack));
         BERTH_TRY(const auto text, read_file(request.directory + "/manifest"));
         return answer(*made, text, {});
-    } else if (made.error().code != Code::NotFound) {
-        return std::unexpected(std::move(made).error());
     }
+    if (made.error().code != Code::NotFound) return std::unexpected(std::move(made).error());
     BERTH_TRY(const auto directory, lock_instance(state, native));
     BERTH_TRY(auto instance, read_instance(directory.get()));
     BERTH_TRY(auto pidfd, open_keeper(instance));

@@ -48,6 +48,11 @@ protected:
         take(sandbox, what);
         return source_of(what);
     }
+    static Result<std::string> put(const SnapshotSource& snapshot, const LayerManifest& manifest)
+    {
+        const UniqueFd layers(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        return write_manifest(snapshot.directory, manifest, layers.get());
+    }
     static CreateRequest from(const SnapshotSource& snapshot)
     {
         CreateRequest out{rooted()};
@@ -242,7 +247,7 @@ TEST_F(Layers, RefusesOtherKindsAndTemplates)
     EXPECT_EQ(run_task(backend_->create(wanted)).error().code, Code::Unsupported);
     auto manifest = *read_manifest(snapshot.directory);
     manifest.identity = "another-host";
-    ASSERT_TRUE(write_manifest(snapshot.directory, manifest));
+    ASSERT_TRUE(put(snapshot, manifest));
     const auto refused = run_task(backend_->create(from(snapshot)));
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::Conflict);
@@ -263,7 +268,8 @@ TEST(LayerManifest, IsReadBackAndRefusesTheRest)
     char path[] = "/tmp/berth-manifest-XXXXXX";
     ASSERT_NE(::mkdtemp(&path[0]), nullptr);
     EXPECT_EQ(read_manifest(path).error().code, Code::NotFound);
-    const auto text = write_manifest(path, good);
+    const UniqueFd layers(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const auto text = write_manifest(path, good, layers.get());
     ASSERT_TRUE(text) << text.error().line();
     const auto read = read_manifest(path);
     ASSERT_TRUE(read) << read.error().line();
@@ -309,7 +315,7 @@ TEST_F(Layers, HostileManifestsMakeNothing)
     const auto snapshot = take(sandbox);
     auto manifest = *read_manifest(snapshot.directory);
     manifest.stack.push_back(make_layer_id());
-    ASSERT_TRUE(write_manifest(snapshot.directory, manifest));
+    ASSERT_TRUE(put(snapshot, manifest));
     const auto missing = run_task(backend_->create(from(snapshot)));
     ASSERT_FALSE(missing);
     EXPECT_THAT(missing.error().line(), HasSubstr(manifest.stack.back() + " is not here"));

@@ -86,6 +86,8 @@ Status copy_attributes(const std::string& from, const std::string& to, const std
     std::string value(kMaxValue, '\0');
     for (const char* name = names.data(); name < names.data() + size;
          name += std::char_traits<char>::length(name) + 1) {
+        // A label is given by where a file lies, and only a few may give another.
+        if (std::string_view(name) == "security.selinux") continue;
         const ssize_t n = ::getxattr(from.c_str(), name, value.data(), value.size());
         if (n < 0 && errno == ENODATA) continue;
         if (n < 0) return fail_errno("reading attribute {} of {}", name, printable(what));

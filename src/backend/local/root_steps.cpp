@@ -150,7 +150,7 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     attach_lower(list, plan.layers.root, "l1", user_namespace);
     if (!plan.layers.usr.empty()) attach_lower(list, plan.layers.usr, "l2", user_namespace);
     if (!plan.layers.usr_mask.empty()) attach_lower(list, plan.layers.usr_mask, "l3", user_namespace);
-    // One clone for all of them: each costs as much as a whole one.
+    // One clone serves all of them, however many there are.
     if (!plan.stack.empty()) attach_lower(list, plan.state->layers(), "s", user_namespace);
 
     stage(list, parent, "mounting the root overlay");

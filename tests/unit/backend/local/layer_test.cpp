@@ -4,6 +4,7 @@
 
 #include "local_fixture.hpp"
 
+#include "backend/local/layer_collect.hpp"
 #include "backend/local/layer_manifest.hpp"
 #include "backend/local/stop_start.hpp"
 #include "sys/cgroup.hpp"
@@ -348,7 +349,14 @@ TEST_F(Layers, CollectsExactlyWhatNobodyNames)
     EXPECT_EQ(layers().size(), 3u) << "two of the first sandbox, one more of the last snapshot";
 
     fs::remove_all(alone.directory);
-    const auto gone = collect();
+    const auto gone = collect(true);
+    EXPECT_EQ(layers().size(), 3u) << "only told";
+    EXPECT_TRUE(killed_at("collect: layer in the trash", [&] {
+        auto state = StateDir::open(dir_ + "/state");
+        (void)collect_layers(*state, dir_ + "/snapshots", false);
+    }));
+    EXPECT_TRUE(collect().objects.empty()) << "what is in the trash is gone for good";
+    EXPECT_TRUE(fs::is_empty(dir_ + "/state/trash"));
     ASSERT_EQ(gone.objects.size(), 1u);
     EXPECT_THAT(gone.objects.front(), HasSubstr("layer lay_"));
     EXPECT_GE(gone.bytes, 100'000u);

@@ -1,0 +1,123 @@
+// What is kept of a sandbox and made from it again: snapshot, snapshots, restore, fork.
+
+#include <gmock/gmock.h>
+
+#include "cli/kept.hpp"
+
+namespace berth::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Snapshot : public Kept {
+protected:
+    static std::string take(const std::string& ref)
+    {
+        const auto ended = berth({"snapshot", ref, "--quiet"});
+        EXPECT_EQ(ended.code, 0) << ended.err;
+        EXPECT_EQ(ended.err, "");
+        return trimmed(ended.out);
+    }
+};
+class Restore : public Snapshot {};
+class Fork : public Snapshot {};
+
+TEST_F(Snapshot, PrintsItsIdAndSaysWhatItHolds)
+{
+    const auto id = create();
+    const auto ended = berth({"snapshot", id, "--note", "first"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    const auto snapshot = trimmed(ended.out);
+    EXPECT_TRUE(snapshot.starts_with("snap_") && snapshot.size() == 31) << ended.out;
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("snapshot of " + id), HasSubstr("memory")));
+    EXPECT_THAT(berth({"snapshots"}).out, AllOf(HasSubstr(snapshot), HasSubstr(id), HasSubstr("first")));
+    const auto told = document({"snapshots", id}).at("snapshots").at(0);
+    EXPECT_EQ(told.at("id").as_string(), snapshot);
+    EXPECT_EQ(told.at("note").as_string(), "first");
+    EXPECT_EQ(document({"inspect", id}).at("latest_snapshot").as_string(), snapshot);
+}
+
+TEST_F(Snapshot, DocumentTellsCopyBytesAndTime)
+{
+    const auto told = document({"snapshot", create()});
+    EXPECT_TRUE(told.at("live_copy").is_bool());
+    EXPECT_GE(told.at("bytes").as_int64(), 0);
+    EXPECT_GT(told.at("elapsed_seconds").as_double(), 0);
+    EXPECT_GE(told.at("notes").as_array().size(), 1u);
+}
+
+TEST_F(Snapshot, OfAKindNobodyMakesNamesThoseThatAreMade)
+{
+    const auto id = create();
+    const auto ended = berth({"snapshot", id, "--kind", "polaroid"});
+    EXPECT_EQ(ended.code, 6);
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("polaroid"), HasSubstr("berth_layer")));
+    EXPECT_EQ(berth({"snapshots", "-q"}).out, "");
+}
+
+TEST_F(Snapshot, IsRemovedByIdOrPrefix)
+{
+    const auto id = create();
+    const auto first = take(id);
+    const auto second = take(id);
+    EXPECT_EQ(berth({"snapshots", "-q"}).out, second + "\n" + first + "\n") << "the newest first";
+    EXPECT_EQ(berth({"snapshots", "rm", "--dry-run", first}).out, first + "\n");
+    EXPECT_EQ(berth({"snapshots", "rm", first.substr(0, 8)}).code, 4) << "stands for both";
+    EXPECT_EQ(berth({"snapshots", "rm", first}).out, first + "\n");
+    EXPECT_EQ(berth({"snapshots", "-q", id}).out, second + "\n");
+    EXPECT_EQ(berth({"snapshots", "rm", first}).code, 3);
+}
+
+TEST_F(Snapshot, CollectedByHowManyAreKept)
+{
+    const auto id = create();
+    const auto first = take(id);
+    const auto second = take(id);
+    EXPECT_THAT(berth({"gc", "--keep-last", "1", "--dry-run"}).out,
+                AllOf(HasSubstr("would"), HasSubstr(first)));
+    EXPECT_EQ(berth({"gc", "--keep-last", "1"}).code, 0);
+    EXPECT_EQ(berth({"snapshots", "-q"}).out, second + "\n");
+}
+
+TEST_F(Restore, RefusesBadNamesFirst)
+{
+    const auto snapshot = take(create());
+    EXPECT_EQ(berth({"restore", snapshot, "--key", ""}).code, 2);
+    EXPECT_EQ(berth({"restore", snapshot, "--name", ""}).code, 2);
+    EXPECT_EQ(berth({"restore", snapshot, "--key", "bell\x07"}).code, 2);
+}
+
+TEST_F(Fork, DocumentTellsWhatItCost)
+{
+    const auto told = document({"fork", create()});
+    EXPECT_EQ(told.at("sandboxes").as_array().size(), 1u);
+    EXPECT_TRUE(told.at("live_copy").is_bool());
+    EXPECT_GE(told.at("bytes").as_int64(), 0);
+    EXPECT_GT(told.at("elapsed_seconds").as_double(), 0);
+}
+
+TEST_F(Fork, TakesNoNameThatSomebodyHas)
+{
+    const auto id = create({"--name", "box"});
+    create({"--name", "try-2"});
+    for (const Words& words :
+         {Words{"fork", id, "--name", "box"}, Words{"fork", id, "-n", "3", "--name", "try"},
+          Words{"restore", take(id), "--name", "box"}}) {
+        const auto ended = berth(words);
+        EXPECT_EQ(ended.code, 4) << words[0];
+        EXPECT_THAT(ended.err, HasSubstr("exists")) << words[0];
+    }
+    EXPECT_EQ(document({"ls"}).at("sandboxes").as_array().size(), 2u);
+}
+
+TEST_F(Fork, CountsFromOneToAThousand)
+{
+    const auto id = create();
+    for (const char* bad : {"0", "-1", "1001", "many"})
+        EXPECT_EQ(berth({"fork", id, std::string("--count=") + bad}).code, 2) << bad;
+    EXPECT_EQ(berth({"ls", "-q"}).out, id + "\n");
+}
+
+} // namespace
+} // namespace berth::test

@@ -93,10 +93,11 @@ Status Sandbox::destroy()
     spares_.clear();
     // What we know of it is true only as long as the keeper that we know lives.
     auto locked = lock_instance(state, native_);
-    if (!locked && locked.error().code == Code::NotFound) return {};
-    if (!locked) return std::unexpected(std::move(locked).error());
+    const bool taken_away = !locked && locked.error().code == Code::NotFound;
+    if (!locked && !taken_away) return std::unexpected(std::move(locked).error());
+    if (taken_away && alive()) BERTH_CHECK(end_keeper(pidfd_.get()));
     if (!alive()) {
-        locked->reset();
+        if (locked) locked->reset();
         return destroy_instance(state, native_);
     }
     // The frozen of v1 do not die, and the keeper's own end waits for theirs.

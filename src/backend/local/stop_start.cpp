@@ -151,6 +151,15 @@ Status discard(const StateDir& state, const std::string& native)
 
 namespace {
 
+/// Those it would have if we had made it, whatever became of its record.
+Status remove_usual_groups(const std::string& native)
+{
+    const auto tree = sys::CgroupTree::open();
+    const auto places = tree.kept_places(native, {.memory = Bytes{0}, .pids = 0, .cpus = 0.0});
+    if (places.empty()) return {};
+    return sys::KeptGroup::remove(places);
+}
+
 /// Where the record is missing the maker was killed: its keeper, if it got that far, still answers, and
 /// its groups have their usual places.
 Status destroy_locked(const StateDir& state, const std::string& native, int directory)
@@ -166,9 +175,7 @@ Status destroy_locked(const StateDir& state, const std::string& native, int dire
     BERTH_CHECK(end_orphan(directory));
     hooks::kill_point("keeper killed");
     if (instance && !instance->groups.empty()) BERTH_CHECK(sys::KeptGroup::remove(instance->groups));
-    const auto tree = sys::CgroupTree::open();
-    const auto places = tree.kept_places(native, {.memory = Bytes{0}, .pids = 0, .cpus = 0.0});
-    if (!places.empty()) BERTH_CHECK(sys::KeptGroup::remove(places));
+    BERTH_CHECK(remove_usual_groups(native));
     return discard(state, native);
 }
 
@@ -178,7 +185,8 @@ Status destroy_instance(const StateDir& state, const std::string& native)
 {
     // Held until it is gone: a maker that comes too late to lock it sees that it is not there any more.
     auto directory = lock_instance(state, native);
-    if (!directory && directory.error().code == Code::NotFound) return {};
+    // Somebody may have taken it away without us, and left its groups.
+    if (!directory && directory.error().code == Code::NotFound) return remove_usual_groups(native);
     if (!directory) return std::unexpected(std::move(directory).error());
     return destroy_locked(state, native, directory->get());
 }

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/local/stop_start.hpp"
 #include "base/ids.hpp"
 #include "policy/document.hpp"
 #include "sys/remove_tree.hpp"
@@ -210,7 +211,7 @@ TEST_F(SandboxTest, OutlivesItsMakerAndKeepsTheLog)
     auto end = KeeperClient::connect(directory.get(), "sock", 10s);
     ASSERT_TRUE(end);
     EXPECT_TRUE(end->stop());
-    remove_all(where);
+    EXPECT_TRUE(destroy_instance(*state_, wanted.id));
 }
 
 TEST_F(SandboxTest, NarrowsOneCommandOnly)
@@ -271,7 +272,7 @@ TEST_F(SandboxTest, ACommandKeepsItsProtectedNamesWhenItsStarterIsKilled)
     EXPECT_TRUE(keeper->stop());
     EXPECT_TRUE(ProtectedNames::sweep(*state_));
     EXPECT_NE(::access(name.c_str(), F_OK), 0) << "nobody holds it any more";
-    remove_all(where);
+    EXPECT_TRUE(destroy_instance(*state_, wanted.id));
 }
 
 TEST_F(SandboxTest, TakesTheNetworkFromOneCommand)

@@ -228,6 +228,9 @@ TEST_F(StopStart, ADirectoryThatIsGoneIsGone)
     EXPECT_EQ(found.health, Health::Gone);
     EXPECT_EQ(found.state, State::Lost);
     EXPECT_EQ(run_task(backend_->exec(sandbox, shell("true"))).error().code, Code::NotFound);
+    const auto places = sys::CgroupTree::open().kept_places(sandbox.native, {});
+    EXPECT_TRUE(run_task(backend_->destroy(sandbox)));
+    if (!places.v2.empty()) EXPECT_FALSE(std::filesystem::exists(places.v2)) << "its groups are left";
 }
 
 /// What one process knows of a sandbox is never more than another may have changed.

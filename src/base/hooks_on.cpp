@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -5,6 +6,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <string>
 
 #include "base/hooks.hpp"
 
@@ -26,6 +28,17 @@ bool listed(const char* variable, std::string_view word)
     return false;
 }
 
+/// BERTH_TEST_LABELS=file: every label that is reached becomes a line of it.
+void note_label(std::string_view label)
+{
+    const char* file = std::getenv("BERTH_TEST_LABELS"); // NOLINT(concurrency-mt-unsafe)
+    if (file == nullptr) return;
+    const int fd = ::open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const std::string line = std::string(label) + "\n";
+    [[maybe_unused]] const auto n = ::write(fd, line.data(), line.size());
+    ::close(fd);
+}
+
 } // namespace
 
 void kill_point(std::string_view label)
@@ -33,7 +46,11 @@ void kill_point(std::string_view label)
     if (kill_at(label)) std::raise(SIGKILL);
 }
 
-bool kill_at(std::string_view label) { return listed("BERTH_TEST_KILL", label); }
+bool kill_at(std::string_view label)
+{
+    note_label(label);
+    return listed("BERTH_TEST_KILL", label);
+}
 
 int executioner()
 {

@@ -22,8 +22,8 @@ struct Subject {
 const std::vector<Subject>& all_subjects()
 {
     static const std::vector<Subject> all{
-        {"floor", bench_floor},     {"cold", bench_cold},   {"warm", bench_warm},
-        {"density", bench_density}, {"relay", bench_relay}, {"log", bench_log},
+        {"floor", bench_floor}, {"cold", bench_cold}, {"warm", bench_warm}, {"density", bench_density},
+        {"relay", bench_relay}, {"log", bench_log},   {"fork", bench_fork},
     };
     return all;
 }

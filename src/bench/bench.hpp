@@ -24,5 +24,6 @@ namespace berth::bench {
 [[nodiscard]] Result<std::vector<Table>> bench_density(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_relay(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_log(Context& context);
+[[nodiscard]] Result<std::vector<Table>> bench_fork(Context& context);
 
 } // namespace berth::bench

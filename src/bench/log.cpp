@@ -2,11 +2,9 @@
 // and that neither listing nor finding grows with what the store remembers.
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <thread>
 
 #include "base/ids.hpp"
@@ -14,6 +12,7 @@
 #include "base/scope_exit.hpp"
 #include "bench/bench.hpp"
 #include "bench/measure.hpp"
+#include "bench/own_data.hpp"
 #include "berth/berth.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 
@@ -26,29 +25,6 @@ constexpr std::size_t kRowsEach = 16;
 constexpr std::size_t kFew = 100;
 constexpr std::size_t kMany = 10'000;
 constexpr const char* kKey = "bench";
-
-/// A state directory of its own on the same file system, removed however this ends.
-class OwnData {
-public:
-    static Result<OwnData> make(const Context& context, std::string_view name)
-    {
-        OwnData out(fmt::format("{}/bench-{}-{}", context.state().path(), name, random_hex(4)));
-        if (::mkdir(out.path_.c_str(), 0700) != 0) return fail_errno("creating {}", out.path_);
-        return out;
-    }
-    OwnData(OwnData&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-    OwnData& operator=(OwnData&&) = delete;
-    ~OwnData()
-    {
-        std::error_code ignored;
-        if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-    }
-    [[nodiscard]] const std::string& path() const { return path_; }
-
-private:
-    explicit OwnData(std::string path) : path_(std::move(path)) {}
-    std::string path_;
-};
 
 LedgerEvent line(std::size_t number)
 {

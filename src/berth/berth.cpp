@@ -5,6 +5,7 @@
 
 #include "backend/local/state_dir.hpp"
 #include "backend/registry.hpp"
+#include "base/ids.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 
 namespace berth {
@@ -49,6 +50,19 @@ Lifecycle& Berth::lifecycle() noexcept { return parts_->lifecycle; }
 Store& Berth::store() noexcept { return *parts_->store; }
 const std::string& Berth::data() const noexcept { return parts_->data; }
 Result<Backend*> Berth::backend(const std::string& name) { return parts_->backends.get(name); }
+
+Task<Result<RunOutcome>> Berth::exec(std::string ref, ExecSpec spec, RunStreams streams)
+{
+    if (spec.id.empty()) spec.id = make_exec_id(system_clock());
+    BERTH_CO_TRY(const auto used, co_await lifecycle().use(std::move(ref)));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(used.record.backend));
+    BERTH_CO_CHECK(co_await lifecycle().exec(used.record, spec));
+    BERTH_CO_TRY(auto outcome,
+                 co_await where->follow(Lifecycle::handle(used.record), spec, std::move(streams)));
+    BERTH_CO_CHECK(co_await lifecycle().finish_exec(used.record, spec.id, outcome.status));
+    for (const auto& note : used.notes) outcome.notes.push_back(note);
+    co_return outcome;
+}
 
 void Berth::run_to_end(Task<void> task)
 {

@@ -36,6 +36,10 @@ public:
     /// Opens it when it is first asked for.
     [[nodiscard]] Result<Backend*> backend(const std::string& name);
 
+    /// A command from its start to its end: makes the sandbox usable, runs it, records its end. An id is
+    /// made where the spec has none.
+    Task<Result<RunOutcome>> exec(std::string ref, ExecSpec spec, RunStreams streams = {});
+
     /// Carries a task out on this thread and returns its value. For programs without an event loop of
     /// their own; one task at a time.
     template <class T> T run(Task<T> task)

@@ -76,6 +76,8 @@ jobs_here() {
 build_tree() {
     local preset=$1
     shift
+    # Another clone of the tree finds what this one has compiled.
+    export CCACHE_BASEDIR=$TREE CCACHE_NOHASHDIR=1
     if [[ ! -f build/$preset/build.ninja ]]; then
         say "configuring build/$preset"
         local output

@@ -23,6 +23,7 @@ reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
 run_ctest=(ctest -j"$(nproc)" --timeout 300 --output-on-failure)
 
+export BERTH_MATRIX=$reports/matrix
 say "running the tests as $(id -un)"
 "${run_ctest[@]}" --test-dir "$build" --output-junit "$reports/$(id -un).xml" "$@" || true
 passes=("$reports/$(id -un).xml")
@@ -38,6 +39,10 @@ if [[ $EUID -eq 0 ]]; then
         "$@" --test-dir "$HOME/ctest" --output-junit "$HOME/report.xml" || true
         cat "$HOME/report.xml" >&9' as-user "$build" "${run_ctest[@]}" -L user "$@" 9>"$reports/user.xml" || true
     passes+=("$reports/user.xml")
+fi
+if [[ -s $BERTH_MATRIX ]]; then
+    say "killed at every step (verb, backend, steps walked, what was lost, what was left):"
+    sort "$BERTH_MATRIX" >&2
 fi
 status=0
 python3 tools/dev/test-summary "${passes[@]}" || status=$?

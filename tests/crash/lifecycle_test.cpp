@@ -1,0 +1,288 @@
+// The crash matrix: each verb of a kept sandbox is killed at every label it passes. Whoever comes next
+// reconciles; then nothing may be lost (the file written before is there) and, once everything is
+// destroyed, nothing may be left: no process, control group, instance, layer or payload.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "base/ids.hpp"
+#include "base/io.hpp"
+#include "berth/berth.hpp"
+#include "store/sqlite/sqlite_store.hpp"
+#include "support/tsan.hpp"
+
+namespace berth {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+using Act = std::function<Status(Berth&)>;
+
+AcquireRequest wish()
+{
+    AcquireRequest out;
+    out.key = "demo";
+    out.spec.policy = *policy::preset("sandbox");
+    out.spec.policy.limits.pids = ::geteuid() == 0 ? std::optional<std::uint64_t>(200) : std::nullopt;
+    return out;
+}
+
+template <class T> Status dropped(const Result<T>& result)
+{
+    if (result) return {};
+    return std::unexpected(result.error());
+}
+
+Result<std::string> shell(Berth& berth, const std::string& script)
+{
+    ExecSpec exec;
+    exec.argv = {"sh", "-c", script};
+    exec.timeout = 20s;
+    std::string output;
+    RunStreams streams;
+    streams.on_event = [&](const ExecEvent& event) { output += event.bytes; };
+    BERTH_TRY(const auto outcome, berth.run(berth.exec("demo", std::move(exec), std::move(streams))));
+    if (!outcome.status.success())
+        return fail(Code::Internal, "'{}' ended with {}", script, to_string(outcome.status));
+    return output;
+}
+
+Status made(Berth& berth)
+{
+    BERTH_CHECK(dropped(berth.run(berth.lifecycle().acquire(wish()))));
+    return dropped(shell(berth, "echo kept > ~/note"));
+}
+
+Status stopped(Berth& berth)
+{
+    BERTH_CHECK(made(berth));
+    return dropped(berth.run(berth.lifecycle().stop("demo", 100ms)));
+}
+
+Status with_snapshot(Berth& berth)
+{
+    BERTH_CHECK(made(berth));
+    BERTH_CHECK(dropped(berth.run(berth.lifecycle().snapshot("demo", {}))));
+    return dropped(shell(berth, "echo late > ~/note"));
+}
+
+Status has(Berth& berth, const std::set<std::string>& allowed)
+{
+    BERTH_TRY(const auto note, shell(berth, "cat ~/note"));
+    if (allowed.contains(note)) return {};
+    return fail(Code::Internal, "the file has '{}'", note);
+}
+
+Status has_kept(Berth& berth) { return has(berth, {"kept\n"}); }
+
+struct Verb {
+    const char* name;
+    Act prepare;
+    Act act;
+    Act check;
+};
+
+std::vector<Verb> verbs()
+{
+    const auto nothing = [](Berth&) -> Status { return {}; };
+    return {
+        {"create", nothing, [](Berth& b) { return dropped(b.run(b.lifecycle().acquire(wish()))); }, made},
+        {"start", stopped, [](Berth& b) { return dropped(b.run(b.lifecycle().use("demo"))); }, has_kept},
+        {"stop", made, [](Berth& b) { return dropped(b.run(b.lifecycle().stop("demo", 100ms))); }, has_kept},
+        {"snapshot", made, [](Berth& b) { return dropped(b.run(b.lifecycle().snapshot("demo", {}))); },
+         has_kept},
+        {"restore", with_snapshot,
+         [](Berth& b) -> Status {
+             BERTH_TRY(const auto all, b.store().snapshots({}));
+             return dropped(b.run(b.lifecycle().restore(all.front().id, {})));
+         },
+         [](Berth& b) { return has(b, {"kept\n", "late\n"}); }},
+        {"fork", made, [](Berth& b) { return dropped(b.run(b.lifecycle().fork("demo", {.count = 2}))); },
+         has_kept},
+        {"destroy", made, [](Berth& b) { return dropped(b.run(b.lifecycle().destroy("demo"))); },
+         [](Berth& b) -> Status {
+             const auto found = b.run(b.lifecycle().find("demo"));
+             return found ? dropped(b.run(b.lifecycle().destroy("demo"))) : Status{};
+         }},
+    };
+}
+
+class CrashMatrix : public ::testing::TestWithParam<Verb> {
+protected:
+    CrashMatrix()
+    {
+        // What a killed process started becomes our child: nothing of it can hide.
+        ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+        char path[] = "/tmp/berth-matrix-XXXXXX";
+        data_ = ::mkdtemp(&path[0]);
+    }
+    ~CrashMatrix() override
+    {
+        ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+        std::error_code ignored;
+        fs::remove_all(data_, ignored);
+    }
+
+    struct Ended {
+        bool killed = false;
+        std::string error; ///< empty: it went well
+    };
+    /// A process of its own for each step, as a person's would be.
+    Ended in_process(const Act& act, const std::string& variable = {}, const std::string& value = {})
+    {
+        int ends[2];
+        EXPECT_EQ(::pipe2(&ends[0], O_CLOEXEC), 0);
+        const pid_t pid = ::fork();
+        if (pid == 0) {
+            if (!variable.empty()) ::setenv(variable.c_str(), value.c_str(), 1);
+            Status done;
+            if (auto opened = Berth::open({.data = data_, .threads = 2}))
+                done = act(**opened);
+            else
+                done = std::unexpected(opened.error());
+            if (!done) (void)write_all(ends[1], done.error().line());
+            ::_exit(0);
+        }
+        ::close(ends[1]);
+        Ended ended;
+        // Whatever it started may have the pipe, too; its own end is what counts.
+        int status = 0;
+        ::waitpid(pid, &status, 0);
+        char text[4096];
+        ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        const ssize_t n = ::read(ends[0], &text[0], sizeof text);
+        if (n > 0) ended.error.assign(&text[0], static_cast<std::size_t>(n));
+        ::close(ends[0]);
+        ended.killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        if (!ended.killed && status != 0) ended.error += fmt::format(" (wait status {})", status);
+        return ended;
+    }
+
+    static Status reconcile(Berth& berth)
+    {
+        return dropped(berth.run(berth.lifecycle().collect({.grace = 0s})));
+    }
+
+    static Status destroy_all(Berth& berth)
+    {
+        BERTH_TRY(const auto all, berth.store().list({}));
+        for (const auto& record : all)
+            BERTH_CHECK(dropped(berth.run(berth.lifecycle().destroy(record.id()))));
+        BERTH_TRY(const auto report, berth.run(berth.lifecycle().collect({.grace = 0s, .keep_last = 0})));
+        for (const auto& action : report.actions)
+            if (!action.failed.empty()) return fail(Code::Internal, "{}: {}", action.object, action.failed);
+        return {};
+    }
+
+    /// Everything that should not be there when everything was destroyed.
+    std::vector<std::string> leaks() const
+    {
+        std::vector<std::string> found;
+        for (const char* part : {"sandbox", "layer", "snapshot", "trash"}) {
+            std::error_code missing;
+            for (const auto& entry : fs::directory_iterator(data_ + "/" + part, missing)) {
+                const auto name = entry.path().filename().string();
+                if (!name.starts_with(".") && !name.ends_with(".lock") && name != "lock")
+                    found.push_back(name);
+            }
+        }
+        for (const auto& group : groups()) found.push_back(group);
+        for (int tries = 0;; ++tries) {
+            int status = 0;
+            pid_t pid = 0;
+            while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+            }
+            if (pid < 0) break;
+            if (tries == 200) {
+                found.emplace_back("a process");
+                break;
+            }
+            std::this_thread::sleep_for(10ms);
+        }
+        return found;
+    }
+
+    /// Control groups that bear the id of a sandbox the store knows or knew.
+    std::vector<std::string> groups() const
+    {
+        std::set<std::string> ids;
+        const auto store = store::SqliteStore::open(data_ + "/store.db");
+        if (store)
+            for (const auto& record : *(*store)->list({.with_dead = true, .limit = 10'000}))
+                ids.insert(record.id());
+        std::vector<std::string> found;
+        std::error_code failed;
+        const auto options = fs::directory_options::skip_permission_denied;
+        for (auto it = fs::recursive_directory_iterator("/sys/fs/cgroup", options, failed);
+             !failed && it != end(it); it.increment(failed)) {
+            const std::string name = it->path().filename();
+            const auto at = name.find("sbx_");
+            if (at != std::string::npos && ids.contains(name.substr(at, 30))) found.push_back(name);
+        }
+        return found;
+    }
+
+    std::vector<std::string> labels_of(const Verb& verb)
+    {
+        const std::string file = data_ + "/labels";
+        EXPECT_EQ(in_process(verb.prepare).error, "");
+        EXPECT_EQ(in_process(verb.act, "BERTH_TEST_LABELS", file).error, "");
+        EXPECT_EQ(in_process(destroy_all).error, "");
+        std::vector<std::string> out;
+        std::ifstream in(file);
+        for (std::string line; std::getline(in, line);)
+            // A template is made once, and its steps are walked elsewhere.
+            if (!line.starts_with("template:") && std::ranges::find(out, line) == out.end())
+                out.push_back(line);
+        fs::remove(file);
+        return out;
+    }
+
+    std::string data_;
+};
+
+TEST_P(CrashMatrix, LosesAndLeavesNothing)
+{
+    BERTH_NEEDS_ONE_THREAD();
+    const Verb verb = GetParam();
+    const auto labels = labels_of(verb);
+    ASSERT_THAT(labels, testing::Not(testing::IsEmpty()));
+    ASSERT_THAT(leaks(), testing::IsEmpty()) << "before anything was killed";
+    std::size_t losses = 0, left = 0;
+    for (const auto& label : labels) {
+        SCOPED_TRACE(fmt::format("{} killed at: {}", verb.name, label));
+        ASSERT_EQ(in_process(verb.prepare).error, "");
+        EXPECT_TRUE(in_process(verb.act, "BERTH_TEST_KILL", label).killed);
+        const auto reconciled = in_process(reconcile);
+        EXPECT_EQ(reconciled.error, "");
+        const auto checked = in_process(verb.check);
+        EXPECT_EQ(checked.error, "") << "lost";
+        if (!checked.error.empty() || !reconciled.error.empty()) ++losses;
+        EXPECT_EQ(in_process(destroy_all).error, "");
+        const auto found = leaks();
+        EXPECT_THAT(found, testing::IsEmpty()) << "left behind";
+        left += found.size();
+        if (HasFailure()) break;
+    }
+    const std::string row = fmt::format("{:<10} local   {:>3} steps   losses {}   leaks {}\n", verb.name,
+                                        labels.size(), losses, left);
+    std::cout << row;
+    if (const char* table = std::getenv("BERTH_MATRIX")) std::ofstream(table, std::ios::app) << row;
+}
+
+INSTANTIATE_TEST_SUITE_P(Verbs, CrashMatrix, testing::ValuesIn(verbs()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+} // namespace
+} // namespace berth

@@ -1,0 +1,240 @@
+// The tiers on the local backend, with a real keeper behind each sandbox. A second process is a second
+// Berth on the same state directory; what a process knows of itself only is not shared between the two.
+
+#include "berth/berth.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace berth {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+class LocalTiers : public ::testing::Test {
+protected:
+    LocalTiers()
+    {
+        char path[] = "/tmp/berth-tiers-XXXXXX";
+        data_ = ::mkdtemp(&path[0]);
+    }
+    ~LocalTiers() override
+    {
+        if (auto last = open()) {
+            const auto all = last->store().list({.with_dead = true});
+            for (const auto& record : *all) (void)last->run(last->lifecycle().destroy(record.id()));
+            (void)last->run(last->lifecycle().collect({.grace = 0s, .keep_last = 0}));
+        }
+        std::error_code ignored;
+        std::filesystem::remove_all(data_, ignored);
+    }
+    std::unique_ptr<Berth> open()
+    {
+        auto opened = Berth::open({.data = data_, .threads = 2});
+        EXPECT_TRUE(opened) << opened.error().line();
+        return opened ? *std::move(opened) : nullptr;
+    }
+    static AcquireRequest wish(const std::string& key)
+    {
+        AcquireRequest out;
+        out.key = key;
+        out.spec.policy = *policy::preset("sandbox");
+        return out;
+    }
+    static Acquired must(Result<Acquired> answer)
+    {
+        EXPECT_TRUE(answer) << answer.error().line();
+        return answer ? *std::move(answer) : Acquired{};
+    }
+    static std::string shell(Berth& berth, const std::string& ref, const std::string& script)
+    {
+        ExecSpec exec;
+        exec.argv = {"sh", "-c", script};
+        exec.timeout = 20s;
+        std::string output;
+        RunStreams streams;
+        streams.on_event = [&](const ExecEvent& event) { output += event.bytes; };
+        const auto outcome = berth.run(berth.exec(ref, std::move(exec), std::move(streams)));
+        EXPECT_TRUE(outcome) << outcome.error().line();
+        if (outcome) EXPECT_TRUE(outcome->status.success()) << to_string(outcome->status) << ": " << output;
+        return output;
+    }
+
+    std::string data_;
+};
+
+TEST_F(LocalTiers, ASecondProcessAttachesAndTellsNoSecondCreation)
+{
+    auto one = open();
+    const auto made = must(one->run(one->lifecycle().acquire(wish("demo"))));
+    shell(*one, "demo", "echo here > ~/note");
+    one.reset();
+    auto two = open();
+    const auto again = must(two->run(two->lifecycle().acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Attached);
+    EXPECT_EQ(again.record.id(), made.record.id());
+    EXPECT_EQ(shell(*two, "demo", "cat ~/note"), "here\n");
+    EXPECT_EQ(two->store().ledger({.type = "sandbox_created"})->size(), 1u);
+}
+
+TEST_F(LocalTiers, AStoppedOneIsStartedWithItsFiles)
+{
+    auto one = open();
+    const auto made = must(one->run(one->lifecycle().acquire(wish("demo"))));
+    shell(*one, "demo", "echo here > ~/note");
+    ASSERT_TRUE(one->run(one->lifecycle().stop("demo", 1s)));
+    auto two = open();
+    const auto again = must(two->run(two->lifecycle().acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Started);
+    EXPECT_EQ(again.record.native, made.record.native);
+    EXPECT_EQ(shell(*two, "demo", "cat ~/note"), "here\n");
+    EXPECT_EQ(shell(*one, "demo", "cat ~/note"), "here\n") << "the first process sees the new keeper, too";
+}
+
+TEST_F(LocalTiers, OneWhoseFilesWereTakenAwayIsRestoredFromItsSnapshot)
+{
+    auto one = open();
+    const auto made = must(one->run(one->lifecycle().acquire(wish("demo"))));
+    shell(*one, "demo", "echo kept > ~/note");
+    const auto taken = one->run(one->lifecycle().snapshot("demo", {}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    shell(*one, "demo", "echo late > ~/note");
+    auto backend = one->backend("local");
+    ASSERT_TRUE(backend);
+    ASSERT_TRUE(one->run((*backend)->destroy(Lifecycle::handle(made.record))))
+        << "behind the lifecycle's back";
+    auto two = open();
+    const auto again = must(two->run(two->lifecycle().acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Restored);
+    EXPECT_EQ(again.record.id(), made.record.id());
+    EXPECT_NE(again.record.native, made.record.native);
+    EXPECT_EQ(again.record.generation, 2u);
+    EXPECT_EQ(shell(*two, "demo", "cat ~/note"), "kept\n");
+    EXPECT_EQ(two->store().ledger({.type = "sandbox_created"})->size(), 1u);
+}
+
+TEST_F(LocalTiers, OneThatIsGoneWithoutASnapshotIsFreshUnderAnotherId)
+{
+    auto one = open();
+    const auto made = must(one->run(one->lifecycle().acquire(wish("demo"))));
+    auto backend = one->backend("local");
+    ASSERT_TRUE(one->run((*backend)->destroy(Lifecycle::handle(made.record))));
+    const auto again = must(one->run(one->lifecycle().acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Fresh);
+    EXPECT_NE(again.record.id(), made.record.id());
+}
+
+TEST_F(LocalTiers, ARestoreReplacesTheInstanceAndKeepsTheId)
+{
+    auto one = open();
+    const auto made = must(one->run(one->lifecycle().acquire(wish("demo"))));
+    shell(*one, "demo", "echo kept > ~/note");
+    const auto taken = one->run(one->lifecycle().snapshot("demo", {}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    shell(*one, "demo", "echo late > ~/note");
+    const auto back = must(one->run(one->lifecycle().restore(taken->record.id, {})));
+    EXPECT_EQ(back.record.id(), made.record.id());
+    EXPECT_EQ(back.record.generation, 2u);
+    EXPECT_EQ(shell(*one, "demo", "cat ~/note"), "kept\n");
+    const auto found = one->run((*one->backend("local"))->scan());
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->size(), 1u) << "the first generation is gone";
+}
+
+TEST_F(LocalTiers, ADamagedSnapshotLeavesTheLivingOneAlone)
+{
+    auto one = open();
+    must(one->run(one->lifecycle().acquire(wish("demo"))));
+    const auto taken = one->run(one->lifecycle().snapshot("demo", {}));
+    ASSERT_TRUE(taken);
+    shell(*one, "demo", "echo late > ~/note");
+    for (const auto& file : std::filesystem::directory_iterator(data_ + "/snapshot/" + taken->record.id))
+        std::filesystem::resize_file(file.path(), 7);
+    const auto back = one->run(one->lifecycle().restore(taken->record.id, {}));
+    ASSERT_FALSE(back);
+    EXPECT_EQ(shell(*one, "demo", "cat ~/note"), "late\n");
+}
+
+class ForkSafety : public LocalTiers {
+protected:
+    void SetUp() override
+    {
+        berth_ = open();
+        must(berth_->run(berth_->lifecycle().acquire(wish("source"))));
+    }
+    std::string fork()
+    {
+        const auto forked = berth_->run(berth_->lifecycle().fork("source", {}));
+        EXPECT_TRUE(forked) << forked.error().line();
+        return forked ? forked->forks.front().id() : std::string{};
+    }
+    std::unique_ptr<Berth> berth_;
+};
+
+TEST_F(ForkSafety, FilesAreThereAndNoLongerShared)
+{
+    shell(*berth_, "source", "echo one > ~/a");
+    const auto copy = fork();
+    EXPECT_EQ(shell(*berth_, copy, "cat ~/a; echo two > ~/a"), "one\n");
+    EXPECT_EQ(shell(*berth_, "source", "cat ~/a"), "one\n");
+    EXPECT_EQ(shell(*berth_, copy, "cat ~/a"), "two\n");
+}
+
+TEST_F(ForkSafety, TheMachineIdDiffers)
+{
+    const auto copy = fork();
+    EXPECT_NE(shell(*berth_, copy, "cat /etc/machine-id"), shell(*berth_, "source", "cat /etc/machine-id"));
+}
+
+TEST_F(ForkSafety, TheHostNameDiffers)
+{
+    const auto copy = fork();
+    EXPECT_NE(shell(*berth_, copy, "hostname"), shell(*berth_, "source", "hostname"));
+}
+
+TEST_F(ForkSafety, RandomNumbersDiffer)
+{
+    const auto copy = fork(), other = fork();
+    const std::string ask = "head -c 16 /dev/urandom | od -An -tx1";
+    EXPECT_NE(shell(*berth_, copy, ask), shell(*berth_, other, ask));
+}
+
+TEST_F(ForkSafety, SecretsOfAnExecAreNotInherited)
+{
+    ExecSpec exec;
+    exec.argv = {"sh", "-c", "echo used > ~/proof"};
+    exec.env["TOKEN"] = "a-secret-of-one-exec";
+    ASSERT_TRUE(berth_->run(berth_->exec("source", std::move(exec))));
+    const auto copy = fork();
+    EXPECT_EQ(shell(*berth_, copy,
+                    "cat ~/proof; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c "
+                    "a-secret || true"),
+              "used\n0\n");
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             data_, std::filesystem::directory_options::skip_permission_denied)) {
+        if (!entry.is_regular_file() || entry.file_size() > 4'000'000) continue;
+        std::ifstream in(entry.path());
+        const std::string text((std::istreambuf_iterator<char>(in)), {});
+        EXPECT_THAT(text, testing::Not(HasSubstr("a-secret-of-one-exec"))) << entry.path();
+    }
+}
+
+TEST_F(ForkSafety, OpenSocketsAreDead)
+{
+    shell(*berth_, "source",
+          "python3 -c \"import socket; s=socket.socket(socket.AF_UNIX); s.bind('/tmp/s'); "
+          "s.listen()\" ");
+    const auto copy = fork();
+    EXPECT_EQ(
+        shell(*berth_, copy,
+              "python3 -c \"\nimport socket\ns=socket.socket(socket.AF_UNIX)\ntry:\n s.connect('/tmp/s')\n "
+              "print('alive')\nexcept OSError: print('dead')\n\""),
+        "dead\n");
+}
+
+} // namespace
+} // namespace berth

@@ -14,6 +14,7 @@
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
 #include "lifecycle/volumes.hpp"
+#include "lifecycle/workspace_tar.hpp"
 
 namespace berth {
 
@@ -55,10 +56,15 @@ Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::
                       .owner = store_.owner(),
                       .created = clock_.now(),
                       .generation = record.generation};
-    request.from = std::move(from);
+    const bool tar = from && from->kind == snapshot_kind::kWorkspaceTar;
+    if (!tar) request.from = from;
     BERTH_CO_TRY(auto made, co_await where->create(std::move(request)));
-    record.native = std::move(made.native);
-    co_return record;
+    record.native = made.native;
+    if (!tar) co_return record;
+    auto unpacked = co_await workspace_tar::restore(*where, made, record.spec, from->directory);
+    if (unpacked) co_return record;
+    (void)co_await where->destroy(std::move(made));
+    co_return std::unexpected(std::move(unpacked).error().while_doing("restoring " + from->id));
 }
 
 Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<SandboxRecord> old,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "core/capabilities.hpp"
 #include "core/record.hpp"
 #include "core/snapshot.hpp"
 
@@ -48,6 +49,11 @@ struct Acquired {
     std::optional<WallTime> unsynced_since;       ///< Started: the machine went down meanwhile
     std::vector<std::string> notes;
 };
+
+/// The kinds of snapshots that can be made on, and restored to, a backend: its own, and the workspace tar
+/// where it has archives. The best first.
+[[nodiscard]] std::vector<std::string> made_by(const Capabilities& have);
+[[nodiscard]] std::vector<std::string> restored_by(const Capabilities& have);
 
 struct SnapshotWish {
     std::string kind; ///< empty: the backend's best

@@ -66,7 +66,7 @@ Task<Result<std::optional<Acquired>>> Lifecycle::recover(SandboxRecord record, O
     if (on_loss == OnStateLoss::Error)
         co_return fail(Code::NotFound, "sandbox {} is lost: {}", record.id(), why);
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
-    const auto accepted = where->capabilities().restores;
+    const auto accepted = restored_by(where->capabilities());
     BERTH_CO_TRY(auto all, co_await stored([&](Store& store) { return store.snapshots(record.id()); }));
     std::erase_if(all, [](const SnapshotRecord& one) { return one.internal; });
     if (all.empty()) co_return std::optional<Acquired>{};

@@ -11,8 +11,23 @@
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/payload.hpp"
 #include "lifecycle/stored.hpp"
+#include "lifecycle/workspace_tar.hpp"
 
 namespace berth {
+
+std::vector<std::string> made_by(const Capabilities& have)
+{
+    auto kinds = have.snapshots;
+    if (have.can(Operation::Archive)) kinds.emplace_back(snapshot_kind::kWorkspaceTar);
+    return kinds;
+}
+
+std::vector<std::string> restored_by(const Capabilities& have)
+{
+    auto kinds = have.restores;
+    if (have.can(Operation::Archive)) kinds.emplace_back(snapshot_kind::kWorkspaceTar);
+    return kinds;
+}
 
 Task<Result<SnapshotRecord>> Lifecycle::find_snapshot(std::string ref)
 {
@@ -38,7 +53,7 @@ Task<Result<SnapshotRecord>> Lifecycle::find_snapshot(std::string ref)
 Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish wish)
 {
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
-    const auto kinds = where->capabilities().snapshots;
+    const auto kinds = made_by(where->capabilities());
     if (kinds.empty()) co_return unsupported(Operation::Snapshot, where->name());
     if (!wish.kind.empty() && std::ranges::find(kinds, wish.kind) == kinds.end())
         co_return fail(Code::Unsupported, "backend {} makes no snapshots of kind '{}': it makes {}",
@@ -51,9 +66,13 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
     BERTH_CO_TRY(const auto making, co_await lock("snapshot:" + made.id));
     BERTH_CO_TRY(const auto directory, co_await pool_.call([&] { return payload::begin(root, made.id); }));
     hooks::kill_point("snapshot begun");
-    auto taken = co_await where->snapshot(
-        handle(record),
-        {.id = made.id, .kind = wish.kind.empty() ? kinds.front() : wish.kind, .directory = directory});
+    const std::string kind = wish.kind.empty() ? kinds.front() : wish.kind;
+    const SnapshotRequest request{.id = made.id, .kind = kind, .directory = directory};
+    Result<SnapshotTaken> taken = fail(Code::Internal, "no snapshot was taken");
+    if (kind == snapshot_kind::kWorkspaceTar)
+        taken = co_await workspace_tar::take(*where, handle(record), record.spec, directory);
+    else
+        taken = co_await where->snapshot(handle(record), request);
     if (!taken) {
         (void)co_await pool_.call([&] { return payload::remove(root, made.id); });
         co_return std::unexpected(
@@ -103,7 +122,7 @@ Task<Result<SnapshotAnswer>> Lifecycle::snapshot(std::string ref, SnapshotWish w
 Task<Result<SnapshotSource>> Lifecycle::source_of(SnapshotRecord snapshot)
 {
     BERTH_CO_TRY(auto* const where, co_await backend(snapshot.backend));
-    const auto accepted = where->capabilities().restores;
+    const auto accepted = restored_by(where->capabilities());
     if (std::ranges::find(accepted, snapshot.kind) == accepted.end())
         co_return fail(Code::Unsupported, "snapshot {} is a {}: backend {} restores {}", snapshot.id,
                        snapshot.kind, where->name(), fmt::join(accepted, ", "));

@@ -159,6 +159,27 @@ TEST_F(LocalTiers, ADamagedSnapshotLeavesTheLivingOneAlone)
     EXPECT_EQ(shell(*one, "demo", "cat ~/note"), "late\n");
 }
 
+TEST_F(LocalTiers, AWorkspaceTarCarriesTheHomeAndIsCheckedBeforeItIsUsed)
+{
+    auto one = open();
+    must(one->run(one->lifecycle().acquire(wish("demo"))));
+    shell(*one, "demo", "echo kept > ~/note; ln -s /usr/bin/env ~/link; echo other > /tmp/other");
+    const auto taken = one->run(one->lifecycle().snapshot("demo", {.kind = "berth_workspace_tar"}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    EXPECT_EQ(taken->record.sha256.size(), 64u);
+    const auto copy = must(one->run(one->lifecycle().restore(taken->record.id, {.as_new = true})));
+    EXPECT_EQ(
+        shell(*one, copy.record.id(), "cat ~/note; readlink ~/link; ls /tmp/other 2>/dev/null || echo none"),
+        "kept\n/usr/bin/env\nnone\n");
+    const std::string file = data_ + "/snapshot/" + taken->record.id + "/" + taken->record.file;
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 3);
+    const auto refused = one->run(one->lifecycle().restore(taken->record.id, {.as_new = true}));
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().line(), HasSubstr("damaged"));
+    EXPECT_EQ(one->run(one->lifecycle().snapshot("demo", {.kind = "no_such_kind"})).error().code,
+              Code::Unsupported);
+}
+
 class ForkSafety : public LocalTiers {
 protected:
     void SetUp() override

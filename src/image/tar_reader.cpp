@@ -64,6 +64,7 @@ std::vector<TarEntry::Xattr> xattrs_of(archive_entry* entry)
 struct TarReader::Impl {
     Handle packed{::archive_read_new()};
     Handle tar{::archive_read_new()};
+    Sha256* digest = nullptr;
     std::uint64_t stream_limit = 0;
     std::uint64_t stream = 0;
     std::uint64_t header = 0;
@@ -87,6 +88,7 @@ struct TarReader::Impl {
         if (stream > stream_limit)
             return stop(reader, Code::Exhausted,
                         fmt::format("it unpacks to more than {}", show(Bytes{stream_limit})));
+        if (digest != nullptr) digest->update({static_cast<const char*>(*bytes), size});
         if (in_header) header += size;
         if (header > kLargestHeader.count)
             return stop(reader, Code::Exhausted,
@@ -139,10 +141,11 @@ TarReader::TarReader(TarReader&&) noexcept = default;
 TarReader& TarReader::operator=(TarReader&&) noexcept = default;
 TarReader::~TarReader() = default;
 
-Result<TarReader> TarReader::open(int fd, Bytes stream_limit)
+Result<TarReader> TarReader::open(int fd, Bytes stream_limit, Sha256* digest)
 {
     auto impl = std::make_unique<Impl>();
     if (!impl->packed || !impl->tar) return fail(Code::Exhausted, "no memory to read a tar archive");
+    impl->digest = digest;
     impl->stream_limit = stream_limit.count;
     BERTH_CHECK(impl->begin(fd));
     return TarReader(std::move(impl));
@@ -191,6 +194,16 @@ Result<std::optional<TarBlock>> TarReader::block()
     if (got == ARCHIVE_EOF) return std::nullopt;
     if (got != ARCHIVE_OK) return impl_->failure();
     return TarBlock{.offset = offset, .bytes = std::string_view(static_cast<const char*>(bytes), size)};
+}
+
+Status TarReader::drain()
+{
+    for (;;) {
+        const void* bytes = nullptr;
+        const la_ssize_t size = impl_->pass(impl_->tar.get(), &bytes);
+        if (size < 0) return impl_->failure();
+        if (size == 0) return {};
+    }
 }
 
 } // namespace berth::image

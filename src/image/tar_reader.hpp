@@ -12,6 +12,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "base/sha256.hpp"
 
 namespace berth::image {
 
@@ -48,8 +49,9 @@ struct TarBlock {
 /// headers without end can take more than the limits.
 class TarReader {
 public:
-    /// Borrows the descriptor, which is read from where it stands.
-    [[nodiscard]] static Result<TarReader> open(int fd, Bytes stream_limit);
+    /// Borrows the descriptor, which is read from where it stands, and `digest`, which gets every byte of
+    /// the tar behind the compression.
+    [[nodiscard]] static Result<TarReader> open(int fd, Bytes stream_limit, Sha256* digest = nullptr);
     TarReader(TarReader&&) noexcept;
     TarReader& operator=(TarReader&&) noexcept;
     ~TarReader();
@@ -58,6 +60,8 @@ public:
     [[nodiscard]] Result<bool> next(TarEntry& entry);
     /// The next stretch of the present entry, or nothing at its end.
     [[nodiscard]] Result<std::optional<TarBlock>> block();
+    /// Reads what comes behind the end of the archive: padding, which counts for its digest.
+    [[nodiscard]] Status drain();
 
 private:
     struct Impl;

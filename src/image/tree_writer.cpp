@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "base/strings.hpp"
+#include "image/stack.hpp"
 
 namespace berth::image {
 
@@ -67,7 +68,11 @@ Result<UniqueFd> TreeWriter::make_way(const std::string& directory)
         const std::string name = directory.substr(begin, end - begin);
         const std::string path = directory.substr(0, end);
         if (::mkdirat(at.get(), name.c_str(), 0700) == 0) {
-            directories_.insert_or_assign(path, Attributes{});
+            Attributes attributes;
+            if (implied_attributes_) {
+                BERTH_TRY(attributes, implied_attributes_(path));
+            }
+            directories_.insert_or_assign(path, std::move(attributes));
             ++implied_;
         } else if (errno != EEXIST) {
             return fail_errno("creating directory '{}'", printable(path));
@@ -241,9 +246,43 @@ Status TreeWriter::fifo(const std::string& path, const Attributes& attributes)
     return apply(fd.get(), path, plain);
 }
 
+bool TreeWriter::has(const std::string& path) const
+{
+    return static_cast<bool>(open_beneath(root_, path, O_PATH));
+}
+
+Status TreeWriter::whiteout(const std::string& path)
+{
+    BERTH_TRY(const Place at, place(path));
+    if (::mknodat(at.parent, at.name.c_str(), S_IFCHR, 0) == 0) return {};
+    if (errno != EEXIST)
+        return fail_errno("hiding '{}' (a whiteout, which this file system or this user may not make)",
+                          printable(path));
+    struct stat st{};
+    if (::fstatat(at.parent, at.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_errno("looking at '{}'", printable(path));
+    if (S_ISDIR(st.st_mode)) opaque_.insert(path);
+    return {};
+}
+
+Status TreeWriter::opaque(const std::string& path)
+{
+    if (!path.empty()) BERTH_CHECK(parent_of(path));
+    opaque_.insert(path);
+    return {};
+}
+
 Status TreeWriter::finish()
 {
     parent_.reset();
+    for (const auto& path : opaque_) {
+        const UniqueFd dir = open_beneath(root_, path, O_RDONLY | O_DIRECTORY);
+        if (!dir || ::fsetxattr(dir.get(), opaque_attribute(), "y", 1, 0) != 0)
+            return fail_errno(
+                "making '{}' opaque (an attribute, which this file system or this user may not set)",
+                printable(path));
+    }
+    opaque_.clear();
     for (auto at = directories_.rbegin(); at != directories_.rend(); ++at) {
         const UniqueFd dir = open_beneath(root_, at->first, O_RDONLY | O_DIRECTORY);
         if (!dir) return fail_errno("opening directory '{}'", printable(at->first));

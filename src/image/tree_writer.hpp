@@ -3,8 +3,10 @@
 #include <sys/types.h>
 
 #include <ctime>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,8 +47,19 @@ public:
     /// A second name for a regular file that is in the tree already.
     [[nodiscard]] Status hardlink(const std::string& path, const std::string& target);
     [[nodiscard]] Status fifo(const std::string& path, const Attributes& attributes);
+    /// Whether something has this name. A link is something, and nothing lies below one.
+    [[nodiscard]] bool has(const std::string& path) const;
+    /// Hides what the layers below have under this name. What is in the tree itself stays: a directory
+    /// then shows nothing of them. To be called when everything else is there.
+    [[nodiscard]] Status whiteout(const std::string& path);
+    /// A directory, made if it is missing, that shows nothing of the layers below.
+    [[nodiscard]] Status opaque(const std::string& path);
     /// Gives the directories their modes, owners and times, the deepest first.
     [[nodiscard]] Status finish();
+
+    /// What a directory is given that is only implied by a name below it; without this 0755 and root's.
+    using Implied = std::function<Result<Attributes>(const std::string& path)>;
+    void imply(Implied attributes) { implied_attributes_ = std::move(attributes); }
 
     [[nodiscard]] std::uint64_t implied_directories() const noexcept { return implied_; }
     [[nodiscard]] std::uint64_t dropped_xattrs() const noexcept { return dropped_xattrs_; }
@@ -69,6 +82,8 @@ private:
     std::string parent_path_; ///< archives come directory by directory: the last one stays open
     UniqueFd parent_;
     std::map<std::string, Attributes> directories_; ///< sorted: a parent stands before its children
+    std::set<std::string> opaque_;
+    Implied implied_attributes_;
     std::uint64_t implied_ = 0;
     std::uint64_t dropped_xattrs_ = 0;
 };

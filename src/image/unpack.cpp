@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/strings.hpp"
+#include "image/layer_marks.hpp"
 #include "image/tar_reader.hpp"
 #include "image/tree_writer.hpp"
 
@@ -67,6 +68,7 @@ public:
     Unpacker(TarReader reader, int dest, const UnpackOptions& options)
         : reader_(std::move(reader)), writer_(dest, options.ids), options_(options)
     {
+        if (options.below != nullptr) layer_.emplace(*options.below, writer_);
     }
 
     Result<UnpackReport> run()
@@ -79,6 +81,11 @@ public:
                 return std::unexpected(std::move(done).error().while_doing(
                     fmt::format("unpacking '{}'", printable(entry.name))));
         }
+        if (layer_) {
+            BERTH_CHECK(layer_->hide());
+            BERTH_CHECK(reader_.drain());
+            report_.opaque_root = layer_->opaque_root();
+        }
         BERTH_CHECK(writer_.finish());
         report_.dropped_xattrs += writer_.dropped_xattrs();
         return report_;
@@ -90,8 +97,13 @@ private:
         if (report_.entries + writer_.implied_directories() > options_.max_entries)
             return fail(Code::Exhausted, "the archive has more than {} entries", options_.max_entries);
         if (entry.name.empty()) return fail(Code::Invalid, "an entry has no name");
-        BERTH_TRY(const std::string path, clean_name(entry.name));
+        BERTH_TRY(std::string path, clean_name(entry.name));
         BERTH_CHECK(spend(entry));
+        if (layer_) {
+            BERTH_TRY(const bool mark, layer_->take_mark(path));
+            if (mark) return {};
+            BERTH_TRY(path, layer_->settle(path));
+        }
         BERTH_TRY(const Attributes attributes, attributes_of(entry));
 
         switch (entry.kind) {
@@ -100,13 +112,16 @@ private:
         case TarEntry::Kind::Symlink: return writer_.symlink(path, entry.target, attributes);
         case TarEntry::Kind::Fifo: return writer_.fifo(path, attributes);
         case TarEntry::Kind::Hardlink: {
-            BERTH_TRY(const std::string target, clean_name(entry.target));
+            BERTH_TRY(std::string target, clean_name(entry.target));
+            if (layer_) {
+                BERTH_TRY(target, layer_->settle(target));
+            }
             return writer_.hardlink(path, target);
         }
         case TarEntry::Kind::Socket: ++report_.skipped; return {};
         case TarEntry::Kind::CharDevice:
         case TarEntry::Kind::BlockDevice:
-            if (!is_usual_node(entry, path))
+            if (!is_usual_node(entry, path) && !(layer_ && path.starts_with("dev/")))
                 return fail(Code::Invalid, "'{}' is a device node ({}:{})", printable(path), entry.major,
                             entry.minor);
             ++report_.skipped;
@@ -173,6 +188,7 @@ private:
 
     TarReader reader_;
     TreeWriter writer_;
+    std::optional<LayerMarks> layer_; ///< of an image
     const UnpackOptions& options_;
     UnpackReport report_;
 };
@@ -181,8 +197,12 @@ private:
 
 Result<UnpackReport> unpack_tar(int archive, int dest, const UnpackOptions& options)
 {
-    BERTH_TRY(TarReader reader, TarReader::open(archive, stream_limit(options)));
-    return Unpacker(std::move(reader), dest, options).run();
+    Sha256 digest;
+    const bool layer = options.below != nullptr;
+    BERTH_TRY(TarReader reader, TarReader::open(archive, stream_limit(options), layer ? &digest : nullptr));
+    auto report = Unpacker(std::move(reader), dest, options).run();
+    if (report && layer) report->sha256 = digest.hex();
+    return report;
 }
 
 } // namespace berth::image

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "image/cache.hpp"
+#include "image/stack.hpp"
 
 namespace berth::image {
 
@@ -15,6 +17,10 @@ struct UnpackOptions {
     /// closed directory and are mounted nosuid. `Maker`: everything is the caller's, no set-id bits.
     Ids ids = Ids::Maker;
     bool capabilities = false; ///< keep file capabilities; only with `Sandbox`
+    /// Set: the archive is a layer of an image over these. Marks of what it removes become whiteouts and
+    /// opaque directories, directories that are only implied look as they did below, and device nodes in
+    /// /dev are left out.
+    const Stack* below = nullptr;
 };
 
 struct UnpackReport {
@@ -22,6 +28,9 @@ struct UnpackReport {
     std::uint64_t bytes = 0;
     std::uint64_t skipped = 0;        ///< sockets, and the nodes every /dev has
     std::uint64_t dropped_xattrs = 0; ///< trusted.*, security.*, overlay marks, or not supported there
+    // Of a layer:
+    std::string sha256;       ///< of the tar, uncompressed
+    bool opaque_root = false; ///< nothing of the layers below is to be seen
 };
 
 /// Unpacks a tar archive that may be hostile into the directory `dest`, which belongs to nobody else.

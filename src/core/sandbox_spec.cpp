@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/strings.hpp"
@@ -41,6 +43,33 @@ bool reserved_target(std::string_view target)
     for (const std::string_view top : {"/proc", "/sys", "/dev"})
         if (target == top || (target.starts_with(top) && target[top.size()] == '/')) return true;
     return false;
+}
+
+constexpr std::string_view kTemplates = "host, live, a directory, a tar file or an image";
+
+Result<std::string> resolve(const std::string& path)
+{
+    char* real = ::realpath(path.c_str(), nullptr);
+    if (real == nullptr) return fail_errno("template {}", printable(path));
+    std::string resolved(real);
+    ::free(real); // NOLINT(cppcoreguidelines-no-malloc): realpath allocated it
+    return resolved;
+}
+
+/// "PATH[:TAG]". Both may hold colons, so the longest beginning that exists is the path.
+Result<Template> parse_image(std::string_view text)
+{
+    if (text.empty() || text.find('\0') != std::string_view::npos)
+        return fail(Code::Invalid, "bad image '{}': write it like oci:DIR:TAG", printable(text, 80));
+    for (auto end = text.size(); end != std::string_view::npos && end > 0; end = text.rfind(':', end - 1)) {
+        auto resolved = resolve(std::string(text.substr(0, end)));
+        if (!resolved && resolved.error().code != Code::NotFound) return std::unexpected(resolved.error());
+        if (!resolved) continue;
+        return Template{.kind = Template::Kind::Oci,
+                        .path = *std::move(resolved),
+                        .tag = std::string(text.substr(std::min(end + 1, text.size())))};
+    }
+    return fail(Code::NotFound, "no image {}", printable(text));
 }
 
 Status check_target(const std::string& target, const std::string& what)
@@ -88,6 +117,7 @@ std::string to_string(const Template& root)
     case Template::Kind::Live: return "live";
     case Template::Kind::Directory: return "dir:" + root.path;
     case Template::Kind::Tar: return "tar:" + root.path;
+    case Template::Kind::Oci: return "oci:" + root.path + (root.tag.empty() ? "" : ":" + root.tag);
     }
     return "host";
 }
@@ -95,27 +125,29 @@ std::string to_string(const Template& root)
 Result<Template> parse_template(std::string_view text)
 {
     if (text == "host") return Template{};
-    if (text == "live") return Template{.kind = Template::Kind::Live, .path = {}};
+    if (text == "live") return Template{.kind = Template::Kind::Live, .path = {}, .tag = {}};
+    for (const std::string_view prefix : {"oci:", "oci-archive:", "docker-archive:"})
+        if (text.starts_with(prefix)) return parse_image(text.substr(prefix.size()));
     const bool dir = text.starts_with("dir:");
     const bool tar = text.starts_with("tar:");
     const std::string path(dir || tar ? text.substr(4) : text);
     if (path.empty() || path.find('\0') != std::string::npos)
-        return fail(Code::Invalid, "bad template '{}': host, live, a directory or a tar file",
-                    printable(text, 80));
-    char* real = ::realpath(path.c_str(), nullptr);
-    if (real == nullptr) {
-        if (errno == ENOENT && !dir && !tar && path.find('/') == std::string::npos)
-            return fail(Code::NotFound, "no template '{}': host, live, a directory or a tar file",
-                        printable(path, 80));
-        return fail_errno("template {}", printable(path));
+        return fail(Code::Invalid, "bad template '{}': {}", printable(text, 80), kTemplates);
+    auto resolved = resolve(path);
+    if (!resolved) {
+        if (resolved.error().code == Code::NotFound && !dir && !tar && path.find('/') == std::string::npos)
+            return fail(Code::NotFound, "no template '{}': {}", printable(path, 80), kTemplates);
+        return std::unexpected(std::move(resolved).error());
     }
-    std::string resolved(real);
-    ::free(real); // NOLINT(cppcoreguidelines-no-malloc): realpath allocated it
     struct stat st{};
-    if (::stat(resolved.c_str(), &st) != 0) return fail_errno("template {}", resolved);
-    if (S_ISDIR(st.st_mode) && !tar) return Template{.kind = Template::Kind::Directory, .path = resolved};
-    if (S_ISREG(st.st_mode) && !dir) return Template{.kind = Template::Kind::Tar, .path = resolved};
-    return fail(Code::Invalid, "template {} is neither a directory nor a tar file", printable(text));
+    if (::stat(resolved->c_str(), &st) != 0) return fail_errno("template {}", *resolved);
+    Template out{.kind = Template::Kind::Tar, .path = *resolved, .tag = {}};
+    if (S_ISREG(st.st_mode) && !dir) return out;
+    if (!S_ISDIR(st.st_mode) || tar)
+        return fail(Code::Invalid, "template {} is neither a directory nor a tar file", printable(text));
+    const bool layout = !dir && ::access((*resolved + "/oci-layout").c_str(), F_OK) == 0;
+    out.kind = layout ? Template::Kind::Oci : Template::Kind::Directory;
+    return out;
 }
 
 std::string_view to_string(Mount::Mode mode) noexcept

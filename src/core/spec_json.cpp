@@ -30,6 +30,7 @@ std::string_view kind_name(Template::Kind kind)
     case Template::Kind::Live: return "live";
     case Template::Kind::Directory: return "dir";
     case Template::Kind::Tar: return "tar";
+    case Template::Kind::Oci: return "oci";
     }
     return "host";
 }
@@ -75,13 +76,13 @@ Result<Volume> read_volume(const json::Reader& at)
 
 Result<Template> read_template(const json::Reader& at)
 {
-    BERTH_CHECK(at.only({"kind", "path"}));
+    BERTH_CHECK(at.only({"kind", "path", "tag"}));
     BERTH_TRY(const auto kind_at, at.at("kind"));
     BERTH_TRY(const auto kind, kind_at.string());
     Template out;
     bool known = false;
-    for (const auto candidate :
-         {Template::Kind::Host, Template::Kind::Live, Template::Kind::Directory, Template::Kind::Tar}) {
+    for (const auto candidate : {Template::Kind::Host, Template::Kind::Live, Template::Kind::Directory,
+                                 Template::Kind::Tar, Template::Kind::Oci}) {
         if (kind != kind_name(candidate)) continue;
         out.kind = candidate;
         known = true;
@@ -90,6 +91,10 @@ Result<Template> read_template(const json::Reader& at)
     BERTH_TRY(const auto path, at.find("path"));
     if (path) {
         BERTH_TRY(out.path, path->string());
+    }
+    BERTH_TRY(const auto tag, at.find("tag"));
+    if (tag) {
+        BERTH_TRY(out.tag, tag->string());
     }
     return out;
 }
@@ -128,6 +133,7 @@ json::Object to_json(const SandboxSpec& spec)
     json::Object root;
     root["kind"] = kind_name(spec.root.kind);
     if (!spec.root.path.empty()) root["path"] = spec.root.path;
+    if (!spec.root.tag.empty()) root["tag"] = spec.root.tag;
     out["template"] = std::move(root);
     out["policy"] = policy::to_json(spec.policy);
     out["limits"] = spec.limit_mode == LimitMode::Enforce ? "enforce" : "best-effort";

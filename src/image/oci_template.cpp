@@ -52,7 +52,8 @@ Result<std::optional<OciTemplate>> find(const Cache& cache, const std::string& n
         if (!layer) return std::nullopt;
         layers.push_back(*std::move(layer));
     }
-    OciTemplate out{.roots = oci::as_roots(layers), .defaults = {}};
+    if (layers.empty()) return std::nullopt;
+    OciTemplate out{.roots = oci::as_roots(layers), .defaults = {}, .identity = layers.back().chain};
     BERTH_TRY(const auto workdir, at.at("workdir"));
     BERTH_TRY(out.defaults.workdir, workdir.string());
     BERTH_TRY(const auto user, at.at("user"));
@@ -62,7 +63,6 @@ Result<std::optional<OciTemplate>> find(const Cache& cache, const std::string& n
     for (const auto& [key, value] : variables) {
         BERTH_TRY(out.defaults.env[key], value.string());
     }
-    if (out.roots.empty()) return std::nullopt;
     return out;
 }
 
@@ -150,7 +150,8 @@ Result<OciTemplate> ensure_oci_template(const std::string& cache_dir, const std:
     const oci::Layout layout(std::move(dir), printable(path));
     BERTH_TRY(const auto image, oci::find_image(layout, tag));
     BERTH_TRY(const auto layers, oci::ensure_layers(cache, layout, image, progress));
-    return OciTemplate{.roots = oci::as_roots(layers), .defaults = image.defaults};
+    return OciTemplate{
+        .roots = oci::as_roots(layers), .defaults = image.defaults, .identity = layers.back().chain};
 }
 
 bool is_image_archive(const std::string& path)

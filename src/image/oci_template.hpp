@@ -14,6 +14,7 @@ namespace berth::image {
 struct OciTemplate {
     std::vector<std::string> roots; ///< lower layers of `/`, the topmost first; never empty
     oci::Defaults defaults;
+    std::string identity; ///< of the contents: the chain of its topmost layer
 };
 
 /// Finds the image that `tag` names (empty: the only one) in an OCI layout, or in an archive of one or of

@@ -193,7 +193,7 @@ Result<std::vector<std::string>> clean(const StateDir& state)
     BERTH_TRY(const auto placeholders, ProtectedNames::sweep(state));
     if (placeholders > 0) removed.push_back(fmt::format("{} placeholders of protected names", placeholders));
     BERTH_TRY(const auto templates, image::Cache::open(state.templates()));
-    for (const char* kind : {"host", "tar"}) {
+    for (const char* kind : {"host", "tar", "layer"}) {
         BERTH_TRY(const bool unfinished, templates.remove_unfinished(kind));
         if (unfinished) removed.push_back(fmt::format("an unfinished template ({})", kind));
     }

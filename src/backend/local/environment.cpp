@@ -12,7 +12,11 @@ Result<Account> account_for(const std::string& user, const RootLayers& layers, c
     // The live view knows the host's accounts; ours is the natural one there.
     const std::string wanted =
         live && user == "user" && identity.mode == IdMode::Own ? std::to_string(::geteuid()) : user;
-    BERTH_TRY(auto account, find_account(wanted, layers.etc_root));
+    const bool of_image = layers.image && user == "user";
+    BERTH_TRY(auto account, of_image ? image_account(layers.image->user, layers.stack())
+                                     : find_account(wanted, layers.stack()));
+    // There is one id: it does the work of whatever user the image names.
+    if (of_image && identity.mode == IdMode::Own && account.uid != kUserId) account = Account{.name = "user"};
     // Nothing can be made in a live view: an account without a home there starts at the root.
     if (live && ::access(account.home.c_str(), F_OK) != 0) account.home = "/";
     if (identity.mode != IdMode::Own) return account;
@@ -26,7 +30,8 @@ Result<Account> account_for(const std::string& user, const RootLayers& layers, c
     return account;
 }
 
-std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& exec, const Account& user)
+std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& exec, const Account& user,
+                                     const RootLayers& layers)
 {
     std::map<std::string, std::string> all{
         {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
@@ -38,6 +43,8 @@ std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& ex
         {"BERTH_SANDBOX", spec.id},
     };
     if (exec.terminal) all["TERM"] = "xterm-256color";
+    if (layers.image)
+        for (const auto& [name, value] : layers.image->env) all[name] = value;
     for (const auto& [name, value] : spec.env) all[name] = value;
     for (const auto& [name, value] : exec.env) all[name] = value;
     std::vector<std::string> out;
@@ -46,12 +53,14 @@ std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& ex
     return out;
 }
 
-std::string working_directory(const SandboxSpec& spec, const ExecSpec& exec, const Account& user)
+std::string working_directory(const SandboxSpec& spec, const ExecSpec& exec, const Account& user,
+                              const RootLayers& layers)
 {
     if (!exec.cwd.empty()) return exec.cwd;
     if (!spec.workdir.empty()) return spec.workdir;
     for (const auto& mount : spec.mounts)
         if (mount.workspace) return mount.target;
+    if (layers.image && !layers.image->workdir.empty()) return layers.image->workdir;
     return user.home;
 }
 

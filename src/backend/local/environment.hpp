@@ -13,14 +13,14 @@ namespace berth::local {
 [[nodiscard]] Result<Account> account_for(const std::string& user, const RootLayers& layers,
                                           const Identity& identity);
 
-/// NAME=value list of a command: clean, then the sandbox's, then its own. Nothing of our own
-/// environment is in it.
+/// NAME=value list of a command: clean, then the image's, then the sandbox's, then its own. Nothing of our
+/// own environment is in it.
 [[nodiscard]] std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& exec,
-                                                   const Account& user);
+                                                   const Account& user, const RootLayers& layers);
 
-/// The exec's, else the sandbox's, else the first workspace, else the home directory.
+/// The exec's, else the sandbox's, else the first workspace, else the image's, else the home directory.
 [[nodiscard]] std::string working_directory(const SandboxSpec& spec, const ExecSpec& exec,
-                                            const Account& user);
+                                            const Account& user, const RootLayers& layers);
 
 /// Where the symbols of a policy point in this sandbox.
 [[nodiscard]] policy::Roots roots_of(const SandboxSpec& spec, const Account& user);

@@ -16,6 +16,7 @@
 #include <span>
 
 #include "backend/local/plan.hpp"
+#include "image/stack.hpp"
 
 namespace berth::local {
 
@@ -127,7 +128,15 @@ std::string link_in_template(const Plan& plan, const std::string& path)
 {
     if (plan.layers.root.empty() || path.find('/', 1) != std::string::npos) return {};
     char to[256];
-    const ssize_t n = ::readlink((plan.layers.root + path).c_str(), &to[0], sizeof to);
+    ssize_t n = 0;
+    if (plan.layers.more_roots.empty()) {
+        n = ::readlink((plan.layers.root + path).c_str(), &to[0], sizeof to);
+    } else {
+        const auto stack = image::Stack::open(plan.layers.stack());
+        if (!stack) return {};
+        const auto found = stack->find(path, image::Stack::LastLink::Keep);
+        if (found && *found) n = ::readlinkat((*found)->object.get(), "", &to[0], sizeof to);
+    }
     return n <= 0 || n == static_cast<ssize_t>(sizeof to) ? std::string{}
                                                           : std::string(&to[0], static_cast<std::size_t>(n));
 }

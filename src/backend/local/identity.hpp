@@ -50,8 +50,16 @@ struct Account {
     std::string shell = "/bin/sh";
 };
 
-/// "user", "root", another name of the root's /etc/passwd, "1001" or "1001:1001". `etc_root` is a
-/// directory that holds etc/passwd; it may come from a template somebody else wrote.
-[[nodiscard]] Result<Account> find_account(std::string_view user, const std::string& etc_root);
+/// "user", "root", another name of the root's /etc/passwd, "1001", each also with ":GROUP". `roots` are
+/// layers with etc/passwd, the topmost first; they may come from a template somebody else wrote.
+[[nodiscard]] Result<Account> find_account(std::string_view user, const std::vector<std::string>& roots);
+
+/// The same without the two accounts that a template need not have.
+[[nodiscard]] Result<std::optional<Account>> find_listed(std::string_view user,
+                                                         const std::vector<std::string>& roots);
+
+/// Whom the default user `user` means in an image: an account of that name, else the user the image
+/// names, else root.
+[[nodiscard]] Result<Account> image_account(const std::string& user, const std::vector<std::string>& roots);
 
 } // namespace berth::local

@@ -26,6 +26,15 @@ json::Object layers_json(const RootLayers& layers)
     out["etc_root"] = layers.etc_root;
     out["identity"] = layers.identity;
     out["devices"] = layers.devices;
+    json::Array more;
+    for (const auto& root : layers.more_roots) more.emplace_back(root);
+    if (!more.empty()) out["more_roots"] = std::move(more);
+    if (layers.image) {
+        json::Object env;
+        for (const auto& [name, value] : layers.image->env) env[name] = value;
+        out["image"] = json::Object{
+            {"env", std::move(env)}, {"workdir", layers.image->workdir}, {"user", layers.image->user}};
+    }
     return out;
 }
 
@@ -74,6 +83,19 @@ Status read_flag(const json::Reader& at, std::string_view name, bool& out)
     return {};
 }
 
+Result<image::oci::Defaults> read_image(const json::Reader& at)
+{
+    image::oci::Defaults out;
+    BERTH_CHECK(read_text(at, "workdir", out.workdir));
+    BERTH_CHECK(read_text(at, "user", out.user));
+    BERTH_TRY(const auto env, at.at("env"));
+    BERTH_TRY(const auto members, env.members());
+    for (const auto& [name, value] : members) {
+        BERTH_TRY(out.env[name], value.string());
+    }
+    return out;
+}
+
 Result<RootLayers> read_layers(const json::Reader& at)
 {
     RootLayers out;
@@ -83,6 +105,14 @@ Result<RootLayers> read_layers(const json::Reader& at)
     BERTH_CHECK(read_text(at, "etc_root", out.etc_root));
     BERTH_CHECK(read_text(at, "identity", out.identity));
     BERTH_CHECK(read_flag(at, "devices", out.devices));
+    BERTH_TRY(const auto more, at.find("more_roots"));
+    if (more) {
+        BERTH_TRY(out.more_roots, more->strings());
+    }
+    BERTH_TRY(const auto image, at.find("image"));
+    if (image) {
+        BERTH_TRY(out.image, read_image(*image));
+    }
     return out;
 }
 

@@ -162,8 +162,8 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     if (identity.mode == IdMode::Mapped) {
         BERTH_TRY(users, open_of_keeper("ns/user", O_RDONLY));
     }
-    const auto env = environment(inner_spec, spec, user);
-    const std::string cwd = working_directory(inner_spec, spec, user);
+    const auto env = environment(inner_spec, spec, user, inner.layers);
+    const std::string cwd = working_directory(inner_spec, spec, user, inner.layers);
 
     sys::StepList list;
     const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));

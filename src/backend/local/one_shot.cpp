@@ -136,7 +136,7 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     plan.v1_tasks = limits.v1_tasks();
     hooks::kill_point("limits made");
 
-    const std::string cwd = working_directory(spec, exec, user);
+    const std::string cwd = working_directory(spec, exec, user, plan.layers);
     const ForwardedSignals signals(exec.terminal.has_value());
     BERTH_TRY(auto ends, make_ends(exec));
     BERTH_TRY(ends.ours.signals, signals.descriptor());
@@ -144,7 +144,7 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     Entry entry;
     entry.program = image;
     entry.argv = init_arguments(exec, user, cwd);
-    entry.env = environment(spec, exec, user);
+    entry.env = environment(spec, exec, user, plan.layers);
     entry.in = ends.in.get();
     entry.out = ends.out ? ends.out.get() : ends.ours.out_held.get();
     entry.err = ends.err ? ends.err.get() : ends.ours.err_held.get();

@@ -6,6 +6,7 @@
 #include "base/hooks.hpp"
 #include "image/directory_template.hpp"
 #include "image/host_template.hpp"
+#include "image/oci_template.hpp"
 #include "image/tar_template.hpp"
 
 namespace berth::local {
@@ -27,6 +28,28 @@ void add_identity_first(sys::StepList& list, const Plan& plan, sys::Slot parent)
     list.write_file("/proc/self/setgroups", "deny");
     list.write_file("/proc/self/uid_map", fmt::format("{} {} 1", live ? uid : kUserId, uid));
     list.write_file("/proc/self/gid_map", fmt::format("{} {} 1", live ? gid : kUserId, gid));
+}
+
+namespace {
+
+Status use_image(const StateDir& state, const Template& root,
+                 const std::function<void(std::string_view)>& progress, RootLayers& layers)
+{
+    BERTH_TRY(auto image, image::ensure_oci_template(state.templates(), root.path, root.tag, progress));
+    layers.root = layers.etc_root = image.roots.front();
+    layers.more_roots.assign(image.roots.begin() + 1, image.roots.end());
+    layers.image = std::move(image.defaults);
+    layers.identity = std::move(image.identity);
+    return {};
+}
+
+} // namespace
+
+std::vector<std::string> RootLayers::stack() const
+{
+    std::vector<std::string> out{etc_root};
+    out.insert(out.end(), more_roots.begin(), more_roots.end());
+    return out;
 }
 
 Result<RootLayers> resolve_template(const StateDir& state, const Template& root,
@@ -52,7 +75,12 @@ Result<RootLayers> resolve_template(const StateDir& state, const Template& root,
         layers.identity = fmt::format("{:x}:{:x}", st.st_dev, st.st_ino);
         break;
     }
+    case Template::Kind::Oci: BERTH_CHECK(use_image(state, root, progress, layers)); break;
     case Template::Kind::Tar: {
+        if (image::is_image_archive(root.path)) {
+            BERTH_CHECK(use_image(state, root, progress, layers));
+            break;
+        }
         BERTH_TRY(const auto tar, image::ensure_tar_template(state.templates(), root.path, progress));
         layers.root = layers.etc_root = tar.root;
         layers.identity = tar.sha256;

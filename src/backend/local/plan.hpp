@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "backend/local/state_dir.hpp"
 #include "base/unique_fd.hpp"
 #include "core/sandbox_spec.hpp"
+#include "image/oci_document.hpp"
 #include "policy/bind.hpp"
 #include "sys/step_list.hpp"
 
@@ -24,6 +26,11 @@ struct RootLayers {
     bool devices = false; ///< /dev of the root holds the usual nodes
     std::string etc_root; ///< a directory whose etc/passwd names the accounts
     std::string identity; ///< of the contents: equal where frozen layers fit on top
+    std::vector<std::string> more_roots; ///< of an image: further lowers of /, each below the one before
+    std::optional<image::oci::Defaults> image; ///< of an image: what it asks for its processes
+
+    /// Where accounts and the like are looked up, the topmost first.
+    [[nodiscard]] std::vector<std::string> stack() const;
 };
 
 /// A host object to be shown inside, held by descriptor since it was checked.

@@ -39,6 +39,8 @@ Result<RootLayers> Pools::layers(const Template& root, const Progress& progress)
     for (const auto& [known, found] : templates_)
         if (known == root) return found;
     BERTH_TRY(auto found, resolve_template(*state_, root, progress));
+    // A name may mean another image tomorrow, and finding out costs three small files.
+    if (root.kind == Template::Kind::Oci) return found;
     templates_.emplace_back(root, found);
     return found;
 }

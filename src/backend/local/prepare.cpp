@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "backend/local/environment.hpp"
+#include "base/strings.hpp"
 
 namespace berth::local {
 
@@ -69,6 +70,9 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
                     "user of that number; run berth as an ordinary user instead");
     BERTH_TRY(made->user, pools != nullptr ? pools->account(spec.user, plan.layers, made->identity)
                                            : account_for(spec.user, plan.layers, made->identity));
+    if (plan.layers.image && spec.user == "user" && made->user.name != "user")
+        made->notes.push_back(fmt::format("the image has no account 'user': commands run as {}, uid {}",
+                                          printable(made->user.name, 64), made->user.uid));
 
     plan.home = made->user.home;
     plan.home_owner = made->user.uid;

@@ -16,6 +16,7 @@
 #include "backend/local/plan.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
+#include "image/stack.hpp"
 
 namespace berth::local {
 
@@ -104,17 +105,36 @@ void hide_state(sys::StepList& list, const StateDir& state)
                ENOENT);
 }
 
+/// Makes a directory that the template lacks; where links of the template lead on the way, it leads, too.
+void add_missing(sys::StepList& list, const Plan& plan, const std::string& path, std::uint32_t owner)
+{
+    const auto stack = image::Stack::open(plan.layers.stack());
+    if (!stack) return; // the mount of the same directories will tell
+    std::string missing;
+    for (std::string there = path;;) {
+        const auto found = stack->find(there);
+        if (!found || (*found && missing.empty())) return;
+        if (*found) {
+            missing = (*found)->path + missing;
+            break;
+        }
+        const auto slash = there.rfind('/');
+        missing = there.substr(slash) + missing;
+        there.resize(slash);
+    }
+    const auto below = missing.find_first_not_of('/');
+    const bool mapped = plan.identity->mode == IdMode::Mapped;
+    if (mapped) list.fs_ids(plan.identity->outside(owner), plan.identity->outside(owner));
+    list.close(list.make_dirs_beneath({}, missing.substr(below), 0755));
+    if (mapped) list.fs_ids(0, 0);
+}
+
 /// A template somebody else made may lack the home of the user it is to run.
 void add_home(sys::StepList& list, const Plan& plan, sys::Slot parent)
 {
     if (plan.home.empty() || plan.home == "/" || plan.layers.kind == Template::Kind::Host) return;
-    struct stat st{};
-    if (::lstat((plan.layers.root + plan.home).c_str(), &st) == 0) return;
     stage(list, parent, "making the home directory");
-    const bool mapped = plan.identity->mode == IdMode::Mapped;
-    if (mapped) list.fs_ids(plan.identity->outside(plan.home_owner), plan.identity->outside(plan.home_owner));
-    list.close(list.make_dirs_beneath({}, plan.home.substr(1), 0755));
-    if (mapped) list.fs_ids(0, 0);
+    add_missing(list, plan, plan.home, plan.home_owner);
 }
 
 } // namespace
@@ -148,6 +168,12 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     add_upper(list, plan, user_namespace);
     stage(list, parent, "attaching the template");
     attach_lower(list, plan.layers.root, "l1", user_namespace);
+    std::string root_lowers = "l1";
+    for (std::size_t i = 0; i < plan.layers.more_roots.size(); ++i) {
+        const std::string at = fmt::format("r{}", i);
+        attach_lower(list, plan.layers.more_roots[i], at, user_namespace);
+        root_lowers += ":" + at;
+    }
     if (!plan.layers.usr.empty()) attach_lower(list, plan.layers.usr, "l2", user_namespace);
     if (!plan.layers.usr_mask.empty()) attach_lower(list, plan.layers.usr_mask, "l3", user_namespace);
     // One clone serves all of them, however many there are.
@@ -159,7 +185,8 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     if (as_mapped_root) list.fs_ids(plan.identity->outside(0), plan.identity->outside(0));
     // Nodes in our own skeleton are the usual six; a template somebody else made gets none.
     const std::uint64_t nodev = plan.layers.devices ? 0 : MS_NODEV;
-    list.mount("overlay", "m", "overlay", nodev, overlay_options(plan, lowers_of(plan, "1", "l1"), "1"));
+    list.mount("overlay", "m", "overlay", nodev,
+               overlay_options(plan, lowers_of(plan, "1", root_lowers), "1"));
     list.check_writable("m");
     if (!plan.layers.usr.empty()) {
         const std::string lowers = lowers_of(plan, "2", plan.layers.usr_mask.empty() ? "l2" : "l3:l2");
@@ -169,6 +196,10 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     if (as_mapped_root) list.fs_ids(0, 0);
     list.chdir("m");
     add_home(list, plan, parent);
+    if (plan.layers.image && !plan.layers.image->workdir.empty()) {
+        stage(list, parent, "making the image's working directory");
+        add_missing(list, plan, plan.layers.image->workdir, 0);
+    }
 }
 
 } // namespace berth::local

@@ -161,8 +161,8 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
     KeeperExec what;
     BERTH_TRY(what.id, keeper_id(spec.id));
     what.argv = spec.argv;
-    what.env = environment(prepared_->spec, spec, user);
-    what.cwd = working_directory(prepared_->spec, spec, user);
+    what.env = environment(prepared_->spec, spec, user, prepared_->plan.layers);
+    what.cwd = working_directory(prepared_->spec, spec, user, prepared_->plan.layers);
     what.uid = user.uid;
     what.gid = user.gid;
     what.log_limit = spec.log_limit.count;

@@ -41,9 +41,13 @@ std::vector<std::string> present(std::span<const char* const> names)
 }
 
 /// A mount point that must be a directory of the template itself, never where a symlink leads.
-void make_point(sys::StepList& list, const char* name)
+void make_point(sys::StepList& list, const Identity& identity, const char* name)
 {
+    // A layer on disk takes files of the sandbox's own users only.
+    const bool mapped = identity.mode == IdMode::Mapped;
+    if (mapped) list.fs_ids(identity.outside(0), identity.outside(0));
     const auto made = list.make_dirs_beneath({}, name, 0755);
+    if (mapped) list.fs_ids(0, 0);
     list.close(made);
 }
 
@@ -53,8 +57,8 @@ void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent)
 {
     stage(list, parent, "mounting /proc");
     const IdMode mode = plan.identity->mode;
-    if (plan.layers.kind == Template::Kind::Directory || plan.layers.kind == Template::Kind::Tar)
-        make_point(list, "proc");
+    if (plan.layers.kind != Template::Kind::Host && plan.layers.kind != Template::Kind::Live)
+        make_point(list, *plan.identity, "proc");
     list.mount("proc", "proc", "proc", kInert, mode == IdMode::Own ? "hidepid=2" : "");
 
     // The kernel lets a nested sandbox mount a proc of its own only where no part of ours is covered;
@@ -94,7 +98,7 @@ void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent)
     stage(list, parent, "filling /dev");
     const Identity& identity = *plan.identity;
     if (!plan.layers.devices) {
-        if (plan.layers.kind != Template::Kind::Live) make_point(list, "dev");
+        if (plan.layers.kind != Template::Kind::Live) make_point(list, identity, "dev");
         const std::string owner = identity.mode == IdMode::Mapped
                                       ? fmt::format(",uid={0},gid={0}", identity.outside(0))
                                       : std::string{};

@@ -164,5 +164,28 @@ TEST(ParseTemplate, RefusesWhatIsNoRoot)
     EXPECT_FALSE(parse_template("/dev/null"));
 }
 
+TEST(SandboxSpec, AnImageIsAPathAndATag)
+{
+    const Place place;
+    std::filesystem::create_directory(place / "a:b");
+    const auto tag_of = [&](const std::string& text) {
+        const auto found = parse_template(text);
+        EXPECT_TRUE(found) << text << ": " << found.error().line();
+        EXPECT_EQ(found ? found->kind : Template::Kind::Host, Template::Kind::Oci);
+        return found ? found->path.substr(found->path.rfind('/') + 1) + " " + found->tag : "";
+    };
+    EXPECT_EQ(tag_of("oci:" + (place / "dir")), "dir ");
+    EXPECT_EQ(tag_of("oci:" + (place / "dir") + ":1.0"), "dir 1.0");
+    EXPECT_EQ(tag_of("docker-archive:" + (place / "file") + ":docker.io/x/y:1.0"), "file docker.io/x/y:1.0");
+    EXPECT_EQ(tag_of("oci-archive:" + (place / "a:b") + ":c"), "a:b c");
+    EXPECT_EQ(parse_template("oci:" + (place / "none:1")).error().code, Code::NotFound);
+    EXPECT_FALSE(parse_template("oci:"));
+    EXPECT_FALSE(parse_template("oci::x"));
+    std::ofstream(place / "dir/oci-layout") << "{}";
+    EXPECT_EQ(parse_template(place / "dir")->kind, Template::Kind::Oci);
+    EXPECT_EQ(parse_template("dir:" + (place / "dir"))->kind, Template::Kind::Directory);
+    EXPECT_EQ(to_string(Template{.kind = Template::Kind::Oci, .path = "/a", .tag = "b"}), "oci:/a:b");
+}
+
 } // namespace
 } // namespace berth

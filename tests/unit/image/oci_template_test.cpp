@@ -331,6 +331,7 @@ TEST(OciTemplate, ALayoutInATarIsTheSameImage)
     const auto packed = ensure_oci_template(dir / "cache", dir / "a.tgz", "");
     ASSERT_TRUE(packed) << packed.error().line();
     EXPECT_EQ(packed->roots, ensure_oci_template(dir / "cache", image.path(), "")->roots);
+    EXPECT_EQ(packed->identity, sha256_hex(base()));
 }
 
 TEST(OciTemplate, TellsAnImageFromARoot)

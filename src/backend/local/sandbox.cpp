@@ -15,6 +15,7 @@
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/scope_exit.hpp"
+#include "base/strings.hpp"
 
 namespace berth::local {
 
@@ -39,11 +40,28 @@ Result<UniqueFd> make_directory(const StateDir& state, const std::string& native
     return directory;
 }
 
+/// What the memory file system and the launcher of a throw-away sandbox hold, and nothing holds here.
+Status refuse_unheld(const policy::Limits& limits, bool in_memory)
+{
+    if (limits.disk && !in_memory)
+        return fail(Code::Unsupported,
+                    "disk limit {}: a kept sandbox writes to the file system of the state directory, which "
+                    "is not limited; berth run holds it",
+                    show(*limits.disk));
+    if (limits.wall_time)
+        return fail(Code::Unsupported,
+                    "wall time {}: nobody ends a kept sandbox that soon; berth run holds it, a lifetime or "
+                    "the timeout of a command may do",
+                    show(*limits.wall_time));
+    return {};
+}
+
 } // namespace
 
 Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, const Options& options)
 {
     if (!is_id(spec.id, "sbx_")) return fail(Code::Invalid, "'{}' is not the id of a sandbox", spec.id);
+    BERTH_CHECK(refuse_unheld(spec.policy.limits, options.storage == Storage::Memory));
     const std::string native = native_name(spec.id, options.labels.generation);
     // Until its record names them, only this lock keeps the collector from the layers.
     BERTH_TRY(const auto layers, options.from ? lock_layers(state, Use::Shared) : Result<UniqueFd>());

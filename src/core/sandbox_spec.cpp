@@ -214,6 +214,11 @@ Status validate(const SandboxSpec& spec)
 {
     std::set<std::string> targets;
     for (const auto& mount : spec.mounts) {
+        // Otherwise "/mnt/../proc" would be no reserved place, and "/a" and "/a/" two.
+        BERTH_TRY(const auto normal, policy::normalise(mount.target));
+        if (normal != mount.target)
+            return fail(Code::Invalid, "the target '{}' of mount {} is not a plain absolute path",
+                        printable(mount.target), printable(mount.source));
         BERTH_CHECK(check_target(mount.target, mount.source));
         if (!targets.insert(mount.target).second)
             return fail(Code::Invalid, "two mounts on {}", printable(mount.target));

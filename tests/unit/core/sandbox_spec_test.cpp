@@ -66,6 +66,8 @@ TEST(SandboxSpec, RefusesAMountOverTheRootOrWhatBerthMakes)
     for (const char* target : {"/proc", "/proc/sys", "/sys", "/dev", "/dev/shm"})
         expect_refused(with_mount(place / "dir", target), target);
     EXPECT_TRUE(validate(with_mount(place / "dir", "/devices")));
+    for (const char* target : {"/mnt/../proc", "/data/", "/data/.", "//data", "data"})
+        EXPECT_EQ(validate(with_mount(place / "dir", target)).error().code, Code::Invalid) << target;
 }
 
 TEST(SandboxSpec, RefusesTwoMountsOnOneTarget)

@@ -2,6 +2,9 @@
 
 #include "backend/local/local_backend.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "backend/local/group_pool.hpp"
 #include "backend/local/holdings.hpp"
 #include "backend/local/instance.hpp"
@@ -108,7 +111,11 @@ Result<bool> LocalBackend::make_at(Held& place, const CreateRequest& request, co
     options.labels = request.labels;
     options.from = request.from;
     auto made = Sandbox::create(state_, request.spec, options);
-    if (!made && made.error().sys.value() == EEXIST && recorded_spec(state_, native)) return false;
+    // A failure of our own leaves no directory: one that is there is another maker's, who may not have
+    // written his record yet.
+    if (!made && made.error().sys.value() == EEXIST &&
+        ::faccessat(state_.fd(), ("sandbox/" + native).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return false;
     if (!made) return std::unexpected(std::move(made).error().while_doing("creating " + native));
     place.sandbox.emplace(*std::move(made));
     return true;

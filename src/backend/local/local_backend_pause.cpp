@@ -4,11 +4,13 @@ namespace berth::local {
 
 Task<Status> LocalBackend::pause(SandboxHandle sandbox)
 {
+    if (!capabilities_.can(Operation::Pause)) co_return unsupported(Operation::Pause, name());
     co_return co_await with(sandbox, [](Sandbox& s) { return s.pause(); });
 }
 
 Task<Status> LocalBackend::resume(SandboxHandle sandbox)
 {
+    if (!capabilities_.can(Operation::Pause)) co_return unsupported(Operation::Pause, name());
     co_return co_await with(sandbox, [](Sandbox& s) { return s.resume(); });
 }
 

@@ -32,6 +32,7 @@ const std::vector<Verb>& verbs()
         {"doctor", "Tell what works on this machine, and what would fix the rest", doctor_verb},
         {"policy", "Show, check and explain policies", policy_verb},
         {"bench", "Measure against references in the same run", bench_verb},
+        {"conformance", "Check that a backend does what every backend must", conformance_verb},
         {"completion", "Print a completion script for a shell", completion_verb},
         {"version", "Print the version", version_verb},
         {"help", "Print this", help_verb, true},

@@ -36,6 +36,7 @@ int volume_verb(int argc, char** argv);
 int doctor_verb(int argc, char** argv);
 int policy_verb(int argc, char** argv);
 int bench_verb(int argc, char** argv);
+int conformance_verb(int argc, char** argv);
 int completion_verb(int argc, char** argv);
 int version_verb(int argc, char** argv);
 int help_verb(int argc, char** argv);

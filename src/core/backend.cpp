@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.hpp"
+#include "core/paused_time.hpp"
 #include "core/struck.hpp"
 
 namespace berth {
@@ -45,37 +46,6 @@ Task<Status> feed(Backend& backend, const SandboxHandle& sandbox, const std::str
     }
     co_return Status{};
 }
-
-/// The time a sandbox has been paused since this was made: it counts for no timeout.
-class PausedTime {
-public:
-    /// Asks nobody where nothing can be paused, or nothing depends on it.
-    static Task<PausedTime> begin(Backend& backend, const SandboxHandle& sandbox, bool matters)
-    {
-        PausedTime out;
-        out.matters_ = matters && backend.capabilities().can(Operation::Pause);
-        if (!out.matters_) co_return out;
-        if (const auto found = co_await backend.inspect(sandbox)) out.seen_ = found->paused;
-        co_return out;
-    }
-
-    struct Look {
-        bool paused = false;
-        std::chrono::milliseconds more{0}; ///< since the last look
-    };
-    Task<Look> look(Backend& backend, const SandboxHandle& sandbox)
-    {
-        if (!matters_) co_return Look{};
-        const auto found = co_await backend.inspect(sandbox);
-        if (!found) co_return Look{};
-        const auto more = found->paused - std::exchange(seen_, found->paused);
-        co_return Look{.paused = found->state == State::Paused, .more = std::max(more, 0ms)};
-    }
-
-private:
-    bool matters_ = false;
-    std::chrono::milliseconds seen_{0};
-};
 
 } // namespace
 

@@ -1,0 +1,128 @@
+#include "lifecycle/yield.hpp"
+
+#include <algorithm>
+#include <ctime>
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "core/exec_reader.hpp"
+#include "lifecycle/head_tail.hpp"
+
+namespace berth {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kBytesPerToken = 4;
+constexpr auto kShortest = 250ms;
+constexpr auto kLongest = 30s;
+constexpr auto kDrained = 100ms; // after the exit a grandchild may hold the streams; silence is enough
+constexpr auto kFullInterval = 20ms;
+
+SteadyTime now() { return system_clock().steady(); }
+
+/// Write ids grow with the time since the machine started, so that whoever writes next, from whatever
+/// process, has a larger one.
+std::uint64_t next_write_id()
+{
+    timespec t{};
+    ::clock_gettime(CLOCK_BOOTTIME, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+/// Types all of it, or as much as is taken until `until`.
+Task<Status> type(Backend& backend, SandboxHandle sandbox, std::string exec, std::string bytes,
+                  SteadyTime until)
+{
+    boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor);
+    while (!bytes.empty()) {
+        BERTH_CO_TRY(const auto taken, co_await backend.write_input(sandbox, exec, next_write_id(), bytes));
+        bytes.erase(0, taken);
+        if (bytes.empty()) break;
+        if (now() >= until)
+            co_return fail(Code::Unavailable, "the command does not read: {} bytes were not taken",
+                           bytes.size());
+        timer.expires_after(kFullInterval);
+        co_await timer.async_wait(boost::asio::use_awaitable);
+    }
+    co_return Status{};
+}
+
+Task<Result<Yielded>> collect_and_finish(Lifecycle& lifecycle, Backend& backend, SandboxRecord sandbox,
+                                         std::string exec, std::uint64_t from, std::chrono::nanoseconds time,
+                                         const YieldWish& wish)
+{
+    const auto tokens = std::min(wish.max_tokens.value_or(kMostTokens), kMostTokens);
+    BERTH_CO_TRY(auto answer,
+                 co_await collect_output(backend, Lifecycle::handle(sandbox), exec, from, time, tokens));
+    if (answer.status) BERTH_CO_CHECK(co_await lifecycle.finish_exec(sandbox, exec, *answer.status));
+    co_return answer;
+}
+
+} // namespace
+
+std::chrono::nanoseconds yield_time(YieldFor what, std::optional<std::chrono::nanoseconds> wish)
+{
+    const std::chrono::nanoseconds usual = what == YieldFor::Start   ? 10s
+                                           : what == YieldFor::Write ? 250ms
+                                                                     : 5s;
+    const std::chrono::nanoseconds least = what == YieldFor::Poll ? 5s : kShortest;
+    return std::clamp<std::chrono::nanoseconds>(wish.value_or(usual), least, kLongest);
+}
+
+Task<Result<Yielded>> collect_output(Backend& backend, SandboxHandle sandbox, std::string exec,
+                                     std::uint64_t from, std::chrono::nanoseconds time,
+                                     std::size_t max_tokens)
+{
+    const auto begun = now();
+    const auto deadline = begun + time;
+    Yielded answer{.exec = exec};
+    HeadTail output(std::max<std::size_t>(max_tokens, 1) * kBytesPerToken);
+    ExecReader reader(backend, std::move(sandbox), std::move(exec), from);
+    // At least one look, also when the time is over at once. What prints without end is left at the deadline.
+    for (bool first = true; !reader.closed() && (first || now() < deadline); first = false) {
+        const auto until = answer.status ? std::min(deadline, now() + kDrained) : deadline;
+        BERTH_CO_TRY(const auto events, co_await reader.next(until));
+        for (const auto& event : events) {
+            output.add(event.bytes);
+            answer.missing += event.gap_bytes;
+            if (event.kind == ExecEvent::Kind::Exit) answer.status = event.status;
+        }
+        if (events.empty() && answer.status) break;
+    }
+    answer.output = output.text();
+    if (output.cut()) answer.original_tokens = (output.bytes() + kBytesPerToken - 1) / kBytesPerToken;
+    answer.next = reader.position();
+    answer.waited = now() - begun;
+    co_return answer;
+}
+
+Task<Result<Yielded>> yield_start(Lifecycle& lifecycle, SandboxRecord sandbox, ExecSpec spec, YieldWish wish)
+{
+    BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(sandbox.backend));
+    BERTH_CO_CHECK(co_await lifecycle.exec(sandbox, spec));
+    co_return co_await collect_and_finish(lifecycle, *backend, std::move(sandbox), std::move(spec.id), 0,
+                                          yield_time(YieldFor::Start, wish.time), wish);
+}
+
+Task<Result<Yielded>> yield_write(Lifecycle& lifecycle, SandboxRecord sandbox, std::string exec,
+                                  std::uint64_t next, std::string bytes, YieldWish wish)
+{
+    BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(sandbox.backend));
+    const auto handle = Lifecycle::handle(sandbox);
+    const auto time = yield_time(bytes.empty() ? YieldFor::Poll : YieldFor::Write, wish.time);
+    if (!bytes.empty()) {
+        auto typed = co_await type(*backend, handle, exec, std::move(bytes), now() + time);
+        if (!typed) {
+            BERTH_CO_TRY(const auto ended, co_await backend->wait(handle, exec, now()));
+            if (!ended) co_return std::unexpected(std::move(typed).error());
+        }
+    }
+    co_return co_await collect_and_finish(lifecycle, *backend, std::move(sandbox), std::move(exec), next,
+                                          time, wish);
+}
+
+} // namespace berth

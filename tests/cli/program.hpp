@@ -53,6 +53,8 @@ public:
     void close_output() { out_.reset(); }
     /// Reads its stdout until it has said `text`; false when it ended or took too long.
     [[nodiscard]] bool wait_for(std::string_view text);
+    /// What came of its stdout so far.
+    [[nodiscard]] const std::string& said() const { return ended_.out; }
     /// Reads both streams to their ends and waits. A program that does not end is killed and the test fails.
     Ended finish();
 

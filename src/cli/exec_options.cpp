@@ -1,0 +1,100 @@
+#include "cli/exec_options.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include <CLI/CLI.hpp>
+
+#include "base/ids.hpp"
+#include "base/strings.hpp"
+#include "cli/session.hpp"
+#include "policy/document.hpp"
+#include "sys/pty.hpp"
+
+namespace berth::cli {
+
+void add_exec_options(CLI::App& app, ExecOptions& o)
+{
+    app.add_flag("-i,--interactive", o.interactive, "Pass stdin on (the default unless stdin is closed)");
+    app.add_flag("-t,--tty", o.terminal, "Give the command a terminal");
+    app.add_option("-e,--env", o.env, "Set NAME=VALUE, or pass NAME on without showing its value to others")
+        ->type_name("NAME[=VALUE]")
+        ->allow_extra_args(false);
+    app.add_option("-w,--workdir", o.workdir, "Working directory inside")->type_name("DIR");
+    app.add_option("-u,--user", o.user, "User inside: a name or uid[:gid]")->type_name("USER");
+    app.add_option("--timeout", o.timeout, "Kill it and everything it started after this time, exit 124")
+        ->type_name("TIME");
+    app.add_option("--log-limit", o.log_limit, "Keep at most this much of each stream (default 64MiB)")
+        ->type_name("SIZE");
+    app.add_option("--policy", o.policy, "A policy narrower than the sandbox's: a preset or a file")
+        ->type_name("NAME|FILE");
+}
+
+Result<std::map<std::string, std::string>> parse_env(const std::vector<std::string>& words)
+{
+    std::map<std::string, std::string> out;
+    for (const auto& text : words) {
+        const auto equals = text.find('=');
+        if (text.empty() || equals == 0)
+            return fail(Code::Invalid, "bad environment variable '{}': write it like NAME=value",
+                        printable(text, 80));
+        if (equals != std::string::npos) {
+            out[text.substr(0, equals)] = text.substr(equals + 1);
+            continue;
+        }
+        const char* value = std::getenv(text.c_str()); // NOLINT(concurrency-mt-unsafe): before any thread
+        if (value == nullptr)
+            return fail(Code::NotFound, "environment variable {} is not set here", printable(text, 80));
+        out[text] = value;
+    }
+    return out;
+}
+
+Result<ExecSpec> exec_spec(const ExecOptions& o, std::vector<std::string> command, Company company)
+{
+    ExecSpec exec;
+    exec.id = make_exec_id(system_clock());
+    exec.argv = std::move(command);
+    exec.cwd = o.workdir;
+    exec.user = o.user;
+    BERTH_TRY(exec.env, parse_env(o.env));
+    struct stat st{};
+    if (company == Company::Stays && ::fstat(STDIN_FILENO, &st) == 0) exec.input = ExecSpec::Stdin::Open;
+    if (!o.timeout.empty()) {
+        if (company == Company::Leaves)
+            return fail(Code::Invalid, "--timeout needs somebody who stays: write -- timeout {} CMD instead",
+                        printable(o.timeout, 20));
+        BERTH_TRY(exec.timeout, parse_duration(o.timeout));
+        if (exec.timeout->count() <= 0) return fail(Code::Invalid, "--timeout must be longer than zero");
+    }
+    if (!o.log_limit.empty()) {
+        BERTH_TRY(exec.log_limit, parse_bytes(o.log_limit));
+    }
+    if (!o.policy.empty()) {
+        BERTH_TRY(exec.policy, policy::load(o.policy));
+    }
+    if (o.terminal) {
+        if (company == Company::Stays && ::isatty(STDIN_FILENO) != 1)
+            return fail(Code::Invalid, "-t needs a terminal on stdin: leave it out in scripts");
+        const auto size = sys::window_size(STDIN_FILENO);
+        exec.terminal = size ? TerminalSize{.rows = size->rows, .columns = size->columns} : TerminalSize{};
+    }
+    BERTH_CHECK(validate(exec));
+    return exec;
+}
+
+void say_unless_attached(const Acquired& acquired)
+{
+    if (acquired.tier != Tier::Attached) say_outcome(acquired);
+}
+
+int start_failure_code(const Error& error)
+{
+    if (error.message.starts_with("command not found")) return 127;
+    if (error.message.starts_with("cannot execute")) return 126;
+    return kOwnFailure;
+}
+
+} // namespace berth::cli

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <optional>
+
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "cli/shared_end.hpp"
+#include "core/backend.hpp"
+#include "core/exec_reader.hpp"
+
+namespace berth::cli {
+
+/// Joins an exec with our own streams, signals and terminal until it is over.
+///
+/// What it prints is read from its log and passed on as fast as our reader takes it; nothing is kept
+/// here. When we die the exec goes on. Made before the exec starts, so that no signal is lost between.
+class ExecStream {
+public:
+    struct Options {
+        bool json = false;
+    };
+
+    /// Borrows the backend.
+    ExecStream(boost::asio::any_io_executor loop, Backend& backend, SandboxHandle sandbox, ExecSpec exec,
+               Options options);
+
+    /// To be called once, when it was started.
+    Task<Result<RunOutcome>> run();
+
+private:
+    Task<Status> pass_events();
+    Task<bool> pass(const ExecEvent& event);
+    Task<void> put(SharedEnd& end, std::string bytes);
+    Task<void> feed();
+    Task<void> pass_signals();
+    Task<void> watch_time();
+    Task<void> reader_gone();
+    Task<void> kill();
+    Task<void> drained();
+    Task<void> fit_terminal();
+    [[nodiscard]] SteadyTime patience() const;
+
+    boost::asio::any_io_executor loop_;
+    Backend& backend_;
+    SandboxHandle sandbox_;
+    ExecSpec exec_;
+    Options options_;
+    boost::asio::signal_set signals_;
+    boost::asio::steady_timer drain_; ///< when nobody waits any longer for our reader
+    std::optional<SharedEnd> in_, out_, err_;
+    ExecReader reader_;
+    RunOutcome outcome_;
+    std::optional<Error> failed_;
+    std::optional<ExecEvent> exit_;
+    SteadyTime exit_seen_{};
+    std::optional<SteadyTime> killed_;
+    std::optional<SteadyTime> reader_gone_;
+    bool told_reader_gone_ = false;
+    int interrupts_ = 0;
+};
+
+} // namespace berth::cli

@@ -1,0 +1,82 @@
+#include "cli/exec_yield.hpp"
+
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "base/encoding.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+#include "cli/exec_options.hpp"
+#include "lifecycle/yield.hpp"
+
+namespace berth::cli {
+
+namespace {
+
+json::Object document(const Acquired& acquired, const Yielded& answer)
+{
+    json::Object out;
+    out["exec"] = answer.exec;
+    out["sandbox"] = acquired.record.id();
+    out["outcome"] = to_string(acquired.tier);
+    out["running"] = !answer.status.has_value();
+    if (answer.status) {
+        out["status"] = to_string(*answer.status);
+        if (const auto code = answer.status->code()) out["code"] = *code;
+        if (const auto signal = answer.status->signal()) out["signal"] = *signal;
+    }
+    out["output"] = printable_utf8(answer.output);
+    out["output_base64"] = base64_encode(answer.output);
+    out["next_seq"] = answer.next;
+    if (answer.missing > 0) out["missing_bytes"] = answer.missing;
+    if (answer.original_tokens) out["original_tokens"] = *answer.original_tokens;
+    out["waited_ns"] = answer.waited.count();
+    return out;
+}
+
+} // namespace
+
+void add_yield_options(CLI::App& app, YieldOptions& o)
+{
+    const char* group = "Taking turns";
+    app.add_option("--yield", o.time,
+                   "Return after this time (0.25s to 30s) with what there is; the command runs on")
+        ->type_name("TIME")
+        ->group(group);
+    app.add_option("--max-output-tokens", o.max_tokens,
+                   "With --yield: the head and the tail of a longer output, about 4 bytes a token")
+        ->type_name("N")
+        ->group(group);
+}
+
+Result<int> run_yielding(Berth& berth, const Common& common, const std::string& ref, ExecSpec exec,
+                         const YieldOptions& options)
+{
+    YieldWish wish;
+    if (!options.time.empty()) {
+        BERTH_TRY(wish.time, parse_duration(options.time));
+    }
+    if (!options.max_tokens.empty()) {
+        BERTH_TRY(const auto tokens, parse_int(options.max_tokens, 1, kMostTokens, "--max-output-tokens"));
+        wish.max_tokens = static_cast<std::size_t>(tokens);
+    }
+    auto& lifecycle = berth.lifecycle();
+    BERTH_TRY(const auto acquired, berth.run(lifecycle.use(ref)));
+    if (!common.json) say_unless_attached(acquired);
+    BERTH_TRY(const auto answer, berth.run(yield_start(lifecycle, acquired.record, std::move(exec), wish)));
+    if (common.json) {
+        std::cout << json::dump(document(acquired, answer)) << std::endl;
+    } else {
+        std::cout << answer.output << std::flush;
+        if (answer.original_tokens) say(fmt::format("about {} tokens of output", *answer.original_tokens));
+        if (!answer.status)
+            say(fmt::format("{} runs on: berth logs {} {} --follow{}", answer.exec, acquired.record.id(),
+                            answer.exec,
+                            answer.next == 0 ? "" : fmt::format(" --after {}", answer.next - 1)));
+    }
+    // That it runs on is no failure.
+    return answer.status ? answer.status->shell_code() : 0;
+}
+
+} // namespace berth::cli

@@ -1,0 +1,128 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/this_coro.hpp>
+
+#include "base/strings.hpp"
+#include "cli/app.hpp"
+#include "cli/event_json.hpp"
+#include "cli/session.hpp"
+#include "cli/shared_end.hpp"
+#include "cli/verbs.hpp"
+#include "core/exec_reader.hpp"
+
+namespace berth::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = ExecEvent::Kind;
+
+constexpr auto kReadAtOnce = 30s; // a wait of one read; the loop goes on
+
+struct Options {
+    Common common;
+    std::string ref;
+    std::string exec;
+    std::string after;
+    bool follow = false;
+    bool only_out = false;
+    bool only_err = false;
+};
+
+/// Writes events to our own streams, each stream to its own.
+class Printer {
+public:
+    static Task<Result<Printer>> open(const Options& options)
+    {
+        const auto loop = co_await boost::asio::this_coro::executor;
+        BERTH_CO_TRY(auto out, SharedEnd::open(loop, STDOUT_FILENO, SharedEnd::Use::Write));
+        BERTH_CO_TRY(auto err, SharedEnd::open(loop, STDERR_FILENO, SharedEnd::Use::Write));
+        co_return Printer(options, std::move(out), std::move(err));
+    }
+
+    /// False: nobody reads us any more.
+    Task<bool> print(const ExecEvent& event)
+    {
+        const bool err = event.kind == Kind::Stderr;
+        const bool output = err || event.kind == Kind::Stdout || event.kind == Kind::Pty;
+        if (output && (err ? options_.only_out : options_.only_err)) co_return true;
+        if (options_.common.json) co_return co_await out_.write(event_line(event));
+        if (event.kind == Kind::Gap) say(fmt::format("{} bytes of output are missing here", event.gap_bytes));
+        if (event.kind == Kind::Exit && options_.follow)
+            ended_ = fmt::format("ended: {}", to_string(event.status));
+        if (!output) co_return true;
+        // The only stream that was asked for is data, whichever it is.
+        co_return co_await (err && !options_.only_err ? err_ : out_).write(event.bytes);
+    }
+
+    [[nodiscard]] const std::string& ended() const { return ended_; }
+
+private:
+    Printer(const Options& options, SharedEnd out, SharedEnd err)
+        : options_(options), out_(std::move(out)), err_(std::move(err))
+    {
+    }
+    const Options& options_;
+    SharedEnd out_, err_;
+    std::string ended_;
+};
+
+Task<Status> show_log(Lifecycle& lifecycle, const Options& o, std::uint64_t from)
+{
+    BERTH_CO_TRY(const auto record, co_await lifecycle.find(o.ref));
+    BERTH_CO_TRY(const auto exec, co_await lifecycle.find_exec(record, o.exec));
+    BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(record.backend));
+    BERTH_CO_TRY(auto printer, co_await Printer::open(o));
+    ExecReader reader(*backend, Lifecycle::handle(record), exec.id, from);
+    while (!reader.closed()) {
+        const auto now = system_clock().steady();
+        BERTH_CO_TRY(const auto events, co_await reader.next(o.follow ? now + kReadAtOnce : now));
+        for (const auto& event : events)
+            if (!co_await printer.print(event)) co_return Status{};
+        if (events.empty() && !o.follow) break;
+    }
+    if (!printer.ended().empty()) say(fmt::format("{} {}", exec.id, printer.ended()));
+    co_return Status{};
+}
+
+Status run(const Options& o)
+{
+    std::uint64_t from = 0;
+    if (!o.after.empty()) {
+        BERTH_TRY(const auto after, parse_int(o.after, 0, 1ll << 52, "sequence number"));
+        from = static_cast<std::uint64_t>(after) + 1;
+    }
+    if (o.only_out && o.only_err)
+        return fail(Code::Invalid, "--stdout and --stderr exclude each other: leave both out for both");
+    BERTH_TRY(const auto berth, open_berth(o.common));
+    return berth->run(show_log(berth->lifecycle(), o, from));
+}
+
+} // namespace
+
+int logs_verb(int argc, char** argv)
+{
+    CLI::App app(
+        "Show what a command in a sandbox has printed, byte by byte, while it runs and afterwards.\n\n"
+        "Example:\n"
+        "  berth logs mybox --follow\n",
+        "berth logs");
+    Options options;
+    app.add_option("sandbox", options.ref, "The sandbox: id, unique prefix, name or key")
+        ->type_name("REF")
+        ->required();
+    app.add_option("exec", options.exec, "The exec: id or unique prefix (default the newest)")
+        ->type_name("EXEC");
+    app.add_flag("-f,--follow", options.follow, "Go on until the exec is over, and tell how it ended");
+    app.add_option("--after", options.after, "Only what comes after this sequence number")->type_name("N");
+    app.add_flag("--stdout", options.only_out, "Only what it wrote to stdout (or its terminal)");
+    app.add_flag("--stderr", options.only_err, "Only what it wrote to stderr, to our stdout");
+    add_common(app, options.common);
+    if (gathering(app)) return 0;
+    if (const auto done = parse(app, options.common, argc, argv)) return *done;
+    const auto shown = run(options);
+    return shown ? 0 : report(shown.error(), options.common);
+}
+
+} // namespace berth::cli

@@ -16,38 +16,10 @@ namespace {
 using testing::HasSubstr;
 using testing::IsSupersetOf;
 
-<<<<<<< HEAD
-const Words kVerbs{"run",     "create",   "start",     "stop",    "pause", "resume",     "rm",     "ls",
-                   "inspect", "snapshot", "snapshots", "restore", "fork",  "attach",     "detach", "volume",
-                   "events",  "gc",       "doctor",    "policy",  "bench", "completion", "version"};
-=======
-json::Value parsed(const std::string& text)
-{
-    auto value = json::parse(text);
-    EXPECT_TRUE(value) << text;
-    return value ? *std::move(value) : json::Value(nullptr);
-}
-
-std::string error_code(const Ended& ended)
-{
-    const auto document = parsed(trimmed(ended.out));
-    if (!document.is_object() || !document.as_object().contains("error")) return "no error: " + ended.out;
-    const auto& error = document.at("error").as_object();
-    EXPECT_FALSE(error.at("message").as_string().empty());
-    EXPECT_TRUE(error.at("trail").is_array());
-    return std::string(error.at("code").as_string());
-}
-
-std::vector<json::Value> json_lines(const std::string& text)
-{
-    std::vector<json::Value> out;
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) out.push_back(parsed(line));
-    return out;
-}
-
-const Words kVerbs{"run", "doctor", "policy", "bench", "conformance", "completion", "version"};
->>>>>>> 8808baf (conformance: one suite of checks for every backend)
+const Words kVerbs{"run",    "create",  "start",    "stop",        "pause",      "resume", "rm",
+                   "ls",     "inspect", "snapshot", "snapshots",   "restore",    "fork",   "attach",
+                   "detach", "volume",  "events",   "gc",          "exec",       "shell",  "logs",
+                   "doctor", "policy",  "bench",    "conformance", "completion", "version"};
 
 TEST(Help, NamesEveryVerbAndStartsWithAnExample)
 {

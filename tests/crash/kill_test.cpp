@@ -27,8 +27,9 @@ namespace fs = std::filesystem;
 const std::set<std::string> kOfKeptSandboxes{"sandbox.cpp",        "sandbox_exec.cpp",  "narrow.cpp",
                                              "boot.cpp",           "rest.cpp",          "stop_start.cpp",
                                              "layer_snapshot.cpp", "layer_collect.cpp", "layer_manifest.cpp"};
-/// A step that only a pooled launch of an embedding program takes.
-const std::set<std::string> kOfPools{"entering the network namespace"};
+/// Steps that only a pooled launch of an embedding program takes, and only a root of several image layers.
+const std::set<std::string> kOfPools{"entering the network namespace",
+                                     "making the image's working directory"};
 
 /// What BERTH_TEST_KILL may be, by what the sources say.
 std::set<std::string> labels()

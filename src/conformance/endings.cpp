@@ -91,6 +91,9 @@ Status kill_ends_children(Context& c)
 
 Status kill_ends_other_sessions(Context& c)
 {
+    // Whoever can freeze all that an exec started can reach all of it; else only its session is known.
+    if (!c.backend().capabilities().can(Operation::Pause))
+        return c.skip("without control groups only the session of a command is reached; run as root");
     BERTH_TRY(const auto sandbox, c.shared());
     BERTH_TRY(const auto ran, c.sh("command -v setsid"));
     if (!ran.outcome.status.success()) return c.skip("the template has no setsid");

@@ -32,6 +32,8 @@ const std::vector<Verb>& verbs()
         {"exec", "Run a command in a sandbox that exists", exec_verb},
         {"shell", "Open a shell in a sandbox", shell_verb},
         {"logs", "Show what a command has printed, also while it runs", logs_verb},
+        {"cp", "Copy files into a sandbox, out of one, or across", cp_verb},
+        {"port", "Reach a port of a sandbox from this machine", port_verb},
         {"doctor", "Tell what works on this machine, and what would fix the rest", doctor_verb},
         {"policy", "Show, check and explain policies", policy_verb},
         {"bench", "Measure against references in the same run", bench_verb},

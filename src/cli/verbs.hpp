@@ -36,6 +36,8 @@ int volume_verb(int argc, char** argv);
 int exec_verb(int argc, char** argv);
 int shell_verb(int argc, char** argv);
 int logs_verb(int argc, char** argv);
+int cp_verb(int argc, char** argv);
+int port_verb(int argc, char** argv);
 int doctor_verb(int argc, char** argv);
 int policy_verb(int argc, char** argv);
 int bench_verb(int argc, char** argv);

@@ -13,7 +13,7 @@ namespace {
 Result<Acquired> attach(const Common& common, const std::string& backend, const std::string& native,
                         const std::optional<std::string>& name)
 {
-    if (name) BERTH_CHECK(check_name(*name));
+    if (name) BERTH_CHECK(check_sandbox_name(*name));
     BERTH_TRY(const auto berth, open_berth(common));
     return berth->run(berth->lifecycle().attach(backend, native, name.value_or("")));
 }

@@ -52,15 +52,12 @@ void add_options(CLI::App& app, CreateOptions& o)
 Result<AcquireRequest> request_of(const CreateOptions& o, const CLI::App& app)
 {
     const auto given = [&](const char* name) { return app.get_option(name)->count() > 0; };
-    if (given("--name")) BERTH_CHECK(check_name(o.sandbox.name));
+    if (given("--name")) BERTH_CHECK(check_sandbox_name(o.sandbox.name));
     AcquireRequest request;
     if (given("--key")) BERTH_CHECK(check_key(o.key));
     request.key = o.key;
     request.backend = o.sandbox.backend;
     BERTH_TRY(request.spec, sandbox_spec(o.sandbox));
-    // The host name is part of what a sandbox is, its name is not: whoever knows the key need not know
-    // the name to find it.
-    if (!o.key.empty()) request.spec.hostname = SandboxSpec{}.hostname;
     for (const auto& text : o.volumes) {
         BERTH_TRY(auto volume, parse_volume(text));
         request.spec.volumes.push_back(std::move(volume));
@@ -83,12 +80,7 @@ Result<Acquired> create(const CreateOptions& o, const CLI::App& app)
 {
     BERTH_TRY(const auto request, request_of(o, app));
     BERTH_TRY(const auto berth, open_berth(o.common));
-    BERTH_TRY(auto acquired, berth->run(berth->lifecycle().acquire(request)));
-    // How long a sandbox is kept is not part of what it is found by.
-    const bool asked = request.retention.idle || request.retention.lifetime;
-    if (asked && acquired.record.retention != request.retention)
-        acquired.notes.emplace_back("it keeps the idle time and lifetime it was made with");
-    return acquired;
+    return berth->run(berth->lifecycle().acquire(request));
 }
 
 } // namespace

@@ -31,7 +31,7 @@ void say_forked(const ForkAnswer& answer)
 Result<int> fork(const ForkOptions& o)
 {
     BERTH_TRY(const auto count, parse_int(o.count, 1, 1000, "number of forks"));
-    if (o.name) BERTH_CHECK(check_name(*o.name));
+    if (o.name) BERTH_CHECK(check_sandbox_name(*o.name));
     BERTH_TRY(const auto berth, open_berth(o.common));
     const ForkWish wish{.count = static_cast<std::size_t>(count), .name = o.name.value_or("")};
     BERTH_TRY(const auto answer, berth->run(berth->lifecycle().fork(o.ref, wish)));

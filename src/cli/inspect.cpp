@@ -151,7 +151,7 @@ void show_spec(Page& page, const SandboxSpec& spec, bool show_env)
     page.line("template", printable(to_string(spec.root), 600));
     page.line("user", printable(spec.user));
     page.line("workdir", printable(spec.workdir, 600));
-    page.line("hostname", printable(spec.hostname));
+    page.line("hostname", printable(host_name(spec)));
     for (const auto& mount : spec.mounts)
         page.line(mount.workspace ? "workspace" : "mount",
                   fmt::format("{}:{}:{}", printable(mount.source, 600), printable(mount.target, 600),

@@ -38,7 +38,7 @@ Result<int> pretend(Berth& berth, const RestoreOptions& o)
 
 Result<int> restore(const RestoreOptions& o, const CLI::App& app)
 {
-    if (app.get_option("--name")->count() > 0) BERTH_CHECK(check_name(o.wish.name));
+    if (app.get_option("--name")->count() > 0) BERTH_CHECK(check_sandbox_name(o.wish.name));
     if (app.get_option("--key")->count() > 0) BERTH_CHECK(check_key(o.wish.key));
     BERTH_TRY(const auto berth, open_berth(o.common));
     if (o.dry_run) return pretend(*berth, o);

@@ -80,7 +80,6 @@ Result<SandboxSpec> sandbox_spec(const SandboxOptions& o)
     if (!o.user.empty()) spec.user = o.user;
     spec.workdir = o.workdir;
     spec.name = o.name;
-    if (!o.name.empty()) spec.hostname = o.name;
     return spec;
 }
 

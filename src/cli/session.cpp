@@ -72,17 +72,6 @@ int for_each_ref(const Common& common, const std::vector<std::string>& refs, con
     return exit != 0 ? exit : failed;
 }
 
-Status check_name(std::string_view name)
-{
-    constexpr std::size_t kLongest = 63; // of a label in a host name, RFC 1035
-    constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
-    if (!name.empty() && name.size() <= kLongest &&
-        name.find_first_not_of(kAllowed) == std::string_view::npos)
-        return {};
-    return fail(Code::Invalid, "bad name '{}': 1 to {} letters, digits and '-'", printable(name, 80),
-                kLongest);
-}
-
 Result<std::chrono::seconds> parse_seconds(std::string_view option, std::string_view text)
 {
     BERTH_TRY(const auto time, parse_duration(text));

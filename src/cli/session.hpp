@@ -31,9 +31,6 @@ using WorkOnOne = std::function<Result<json::Object>(const std::string& ref)>;
 [[nodiscard]] int for_each_ref(const Common& common, const std::vector<std::string>& refs,
                                const WorkOnOne& work, std::string_view plural = "sandboxes");
 
-/// A name is what a host may be called, since the sandbox calls itself so.
-[[nodiscard]] Status check_name(std::string_view name);
-
 /// A time of an option that must be longer than zero, in whole seconds, rounded up.
 [[nodiscard]] Result<std::chrono::seconds> parse_seconds(std::string_view option, std::string_view text);
 

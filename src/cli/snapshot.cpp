@@ -4,6 +4,7 @@
 
 #include "base/brief.hpp"
 #include "base/strings.hpp"
+#include "cli/progress.hpp"
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
 #include "cli/table.hpp"
@@ -13,9 +14,11 @@ namespace berth::cli {
 
 namespace {
 
-Result<SnapshotAnswer> take(const Common& common, const std::string& ref, const SnapshotWish& wish)
+Result<SnapshotAnswer> take(const Common& common, const std::string& ref, SnapshotWish wish)
 {
     BERTH_TRY(const auto berth, open_berth(common));
+    Progress progress;
+    wish.progress = [&](std::uint64_t bytes) { progress.add(bytes); };
     return berth->run(berth->lifecycle().snapshot(ref, wish));
 }
 
@@ -101,7 +104,10 @@ int snapshot_verb(int argc, char** argv)
     SnapshotWish wish;
     bool quiet = false;
     app.add_option("sandbox", ref, "An id, a prefix of one, a name or a key")->type_name("REF")->required();
-    app.add_option("--kind", wish.kind, "A kind the backend makes (default: its best)")->type_name("KIND");
+    app.add_option("--kind", wish.kind,
+                   "berth_layer, berth_rootfs_tar, berth_workspace_tar or another that the\n"
+                   "backend makes (default: its best)")
+        ->type_name("KIND");
     app.add_option("--note", wish.note, "A word for later")->type_name("TEXT");
     app.add_flag("-q,--quiet", quiet, "Print the id and nothing else");
     add_common(app, common);

@@ -20,6 +20,9 @@ using ByteSource = std::function<Result<std::string>()>;
 struct ArchiveOptions {
     std::vector<std::string> skip; ///< paths below the root, literal; left out with all below them
     bool mounts = false; ///< also what is mounted below the root, else an empty directory stands there
+    /// Also what only a whole root needs and write_archive() does not take: hard links as such, pipes, and
+    /// the users' extended attributes.
+    bool whole = false;
     /// Told of what a tar does not hold, sockets and devices, with the reason; on a thread that may block.
     std::function<void(const std::string& path, std::string_view why)> left_out{};
 };

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxVariable = 131'072; // MAX_ARG_STRLEN
 constexpr std::size_t kMaxEnvironment = 1u << 20;
+constexpr std::size_t kForkDigits = 8;
 
 /// Cuts a known mode off the end: "a:b:rw" -> rw.
 std::optional<Mount::Mode> take_mode(std::string_view& text)
@@ -108,7 +109,30 @@ Status validate_volumes(const SandboxSpec& spec)
     return {};
 }
 
+/// One label of a host name, RFC 1035.
+Status check_label(std::string_view what, std::string_view text)
+{
+    constexpr std::size_t kLongest = 63;
+    constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+    if (!text.empty() && text.size() <= kLongest &&
+        text.find_first_not_of(kAllowed) == std::string_view::npos)
+        return {};
+    return fail(Code::Invalid, "bad {} '{}': 1 to {} letters, digits and '-'", what, printable(text, 80),
+                kLongest);
+}
+
 } // namespace
+
+Status check_sandbox_name(std::string_view name) { return check_label("name", name); }
+
+std::string host_name(const SandboxSpec& spec)
+{
+    if (!spec.hostname.empty()) return spec.hostname;
+    if (!spec.name.empty()) return spec.name;
+    if (spec.labels.contains(std::string(kForkLabel)) && spec.id.size() > kForkDigits)
+        return "fork-" + spec.id.substr(spec.id.size() - kForkDigits);
+    return "sandbox";
+}
 
 std::string to_string(const Template& root)
 {
@@ -237,10 +261,8 @@ Status validate(const SandboxSpec& spec)
     }
     BERTH_CHECK(validate_volumes(spec));
     BERTH_CHECK(validate_env(spec.env));
-    if (spec.hostname.empty() || spec.hostname.size() > 63 ||
-        spec.hostname.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") !=
-            std::string::npos)
-        return fail(Code::Invalid, "bad host name '{}'", printable(spec.hostname, 80));
+    if (!spec.name.empty()) BERTH_CHECK(check_sandbox_name(spec.name));
+    if (!spec.hostname.empty()) BERTH_CHECK(check_label("host name", spec.hostname));
     if (!spec.workdir.empty()) {
         BERTH_TRY(const auto normal, policy::normalise(spec.workdir));
         if (normal != spec.workdir)

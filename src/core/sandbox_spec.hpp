@@ -68,8 +68,8 @@ struct SandboxSpec {
     std::vector<Volume> volumes;
     std::map<std::string, std::string> env;
     std::string user = "user";
-    std::string workdir; ///< empty: the first workspace, else the user's home
-    std::string hostname = "sandbox";
+    std::string workdir;  ///< empty: the first workspace, else the user's home
+    std::string hostname; ///< empty: as host_name() has it
     std::map<std::string, std::string> labels;
     bool operator==(const SandboxSpec&) const = default;
 };
@@ -78,6 +78,13 @@ struct SandboxSpec {
 /// one target, a volume above or below another mount, a source that does not exist, NUL bytes, an
 /// environment over the kernel's limit.
 [[nodiscard]] Status validate(const SandboxSpec& spec);
+
+/// A sandbox's name can be its host name: letters, digits and '-'.
+[[nodiscard]] Status check_sandbox_name(std::string_view name);
+/// The label of a fork: the sandbox it was forked from.
+inline constexpr std::string_view kForkLabel = "berth.fork-of";
+/// What the sandbox calls itself: as was asked, else its name; a fork never as its source.
+[[nodiscard]] std::string host_name(const SandboxSpec& spec);
 
 /// NAME=value pairs as a process gets them; refuses what no environment can carry.
 [[nodiscard]] Status validate_env(const std::map<std::string, std::string>& env);

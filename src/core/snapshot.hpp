@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,8 @@ namespace snapshot_kind {
 inline constexpr std::string_view kLayer = "berth_layer";        ///< frozen layers of the local backend
 inline constexpr std::string_view kRootTar = "berth_rootfs_tar"; ///< the whole root, tar and zstd
 inline constexpr std::string_view kWorkspaceTar =
-    "berth_workspace_tar"; ///< home and workspaces: restorable anywhere
+    "berth_workspace_tar";                                       ///< home and workspaces: restorable anywhere
+inline constexpr std::string_view kRootTarFile = "root.tar.zst"; ///< in the directory of a kRootTar
 } // namespace snapshot_kind
 
 /// A snapshot to be taken. Asking again with the same id finds what was made.
@@ -22,6 +24,8 @@ struct SnapshotRequest {
     std::string id;        ///< "snap_…"
     std::string kind;      ///< empty: the backend's best
     std::string directory; ///< an empty directory of its own, for whatever the backend must keep
+    /// Told of bytes that were read for it, where that takes a while; on a thread that may block.
+    std::function<void(std::uint64_t bytes)> progress{};
 };
 
 /// One that was taken.

@@ -39,6 +39,7 @@ std::string spec_hash(const SandboxSpec& spec)
     SandboxSpec counted = spec;
     counted.id.clear();
     counted.name.clear();
+    if (counted.hostname.empty()) counted.hostname = host_name(counted);
     counted.labels.clear();
     counted.policy.name.clear();
     std::ranges::sort(counted.mounts, {}, &Mount::target);

@@ -149,7 +149,7 @@ json::Object to_json(const SandboxSpec& spec)
     out["env"] = pairs(spec.env);
     out["user"] = spec.user;
     if (!spec.workdir.empty()) out["workdir"] = spec.workdir;
-    out["hostname"] = spec.hostname;
+    if (!spec.hostname.empty()) out["hostname"] = spec.hostname;
     out["labels"] = pairs(spec.labels);
     return out;
 }

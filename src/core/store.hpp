@@ -54,7 +54,7 @@ public:
     /// Conflict: somebody wrote it since `record.version` was read, or the key is taken.
     [[nodiscard]] virtual Result<SandboxRecord> update(SandboxRecord record,
                                                        std::vector<LedgerEvent> events) = 0;
-    /// `first` gives its key up, `second` is new and takes it: both or neither.
+    /// `first` gives its key up, `second` takes it: both or neither. Conflict as for update().
     [[nodiscard]] virtual Result<SandboxRecord> replace(SandboxRecord first, SandboxRecord second,
                                                         std::vector<LedgerEvent> events) = 0;
     /// It was used now: says so without disturbing whoever changes the record.

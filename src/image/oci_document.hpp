@@ -14,7 +14,7 @@
 namespace berth::image::oci {
 
 inline constexpr Bytes kLargestDocument = 4_MiB;
-inline constexpr std::size_t kMostLayers = 256;
+inline constexpr std::size_t kMostLayers = 128;
 inline constexpr std::size_t kMostManifests = 1024;
 
 /// Names a blob by what it holds.

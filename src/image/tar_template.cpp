@@ -69,4 +69,10 @@ Result<TarTemplate> ensure_tar_template(const std::string& cache_dir, const std:
     return *std::move(found);
 }
 
+Result<std::optional<TarTemplate>> find_tar_template(const std::string& cache_dir, const std::string& sha256)
+{
+    BERTH_TRY(const Cache cache, Cache::open(cache_dir));
+    return find(cache, sha256);
+}
+
 } // namespace berth::image

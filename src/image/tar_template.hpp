@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/clock.hpp"
@@ -21,5 +22,9 @@ struct TarTemplate {
 [[nodiscard]] Result<TarTemplate> ensure_tar_template(const std::string& cache_dir, const std::string& tar,
                                                       const Progress& progress = {},
                                                       const Clock& clock = system_clock());
+
+/// One that was unpacked before, by the hash of its archive, which need not be there any more.
+[[nodiscard]] Result<std::optional<TarTemplate>> find_tar_template(const std::string& cache_dir,
+                                                                   const std::string& sha256);
 
 } // namespace berth::image

@@ -86,6 +86,18 @@ std::string extended(const std::string& records)
            records + tar::padding(records.size());
 }
 
+char type_of(TarMember::Kind kind)
+{
+    switch (kind) {
+    case TarMember::Kind::File: return '0';
+    case TarMember::Kind::Hardlink: return '1';
+    case TarMember::Kind::Symlink: return '2';
+    case TarMember::Kind::Directory: return '5';
+    case TarMember::Kind::Fifo: return '6';
+    }
+    return '0';
+}
+
 std::string member_header(const TarMember& member, std::string records, std::uint64_t stored)
 {
     const bool directory = member.kind == TarMember::Kind::Directory;
@@ -98,10 +110,10 @@ std::string member_header(const TarMember& member, std::string records, std::uin
     if (member.gid > kLargestId) records += record("gid", std::to_string(member.gid));
     if (member.modified.tv_nsec != 0 || seconds < 0)
         records += record("mtime", fmt::format("{}.{:09}", seconds, member.modified.tv_nsec));
-    const char type = directory ? '5' : member.kind == TarMember::Kind::Symlink ? '2' : '0';
+    for (const auto& [key, value] : member.xattrs) records += record("SCHILY.xattr." + key, value);
     return extended(records) +
            block_of({.name = name.substr(0, kName),
-                     .type = type,
+                     .type = type_of(member.kind),
                      .target = member.target.substr(0, kName),
                      .mode = member.mode & 07777,
                      .uid = member.uid,

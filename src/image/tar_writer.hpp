@@ -10,7 +10,7 @@ namespace berth::image {
 
 /// One member of a tar archive to be written.
 struct TarMember {
-    enum class Kind { File, Directory, Symlink };
+    enum class Kind { File, Directory, Symlink, Hardlink, Fifo };
 
     std::string name; ///< relative; a directory without its final slash
     Kind kind = Kind::File;
@@ -20,6 +20,7 @@ struct TarMember {
     std::uint64_t gid = 0;
     std::uint64_t size = 0; ///< of a file's content, holes included
     timespec modified{};
+    std::vector<std::pair<std::string, std::string>> xattrs{};
 };
 
 /// A stretch of a sparse file that has data.

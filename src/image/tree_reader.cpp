@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,9 +21,11 @@ namespace berth::image {
 
 namespace {
 
-constexpr std::size_t kDeepest = 256;        // each level holds a descriptor
-constexpr std::size_t kWidest = 1'000'000;   // names of a directory are held and sorted
-constexpr std::size_t kMostExtents = 10'000; // of a sparse file; one with more is written in full
+constexpr std::size_t kDeepest = 256;      // each level holds a descriptor
+constexpr std::size_t kWidest = 1'000'000; // names of a directory are held and sorted
+constexpr std::size_t kMostLinked = 1'000'000;
+constexpr std::size_t kMostXattrs = 64u << 10; // as the kernel has it, of one value and of all names
+constexpr std::size_t kMostExtents = 10'000;   // of a sparse file; one with more is written in full
 constexpr std::size_t kReadSize = std::size_t{256} << 10;
 
 Result<std::vector<std::string>> names_in(int directory, const std::string& path)
@@ -169,6 +172,29 @@ TarMember TreeReader::member_of(const struct stat& st, const std::string& path) 
             .modified = st.st_mtim};
 }
 
+/// Those that belong to users; the rest means something to the kernel, and what it means there is not for us.
+Status TreeReader::add_xattrs(int object, TarMember& member) const
+{
+    if (!options_.whole) return {};
+    std::string names(kMostXattrs, '\0');
+    const ssize_t size = ::flistxattr(object, names.data(), names.size());
+    if (size < 0 && errno == ENOTSUP) return {};
+    if (size < 0) return fail_errno("listing the attributes of {}", printable(member.name));
+    names.resize(static_cast<std::size_t>(size));
+    for (std::size_t at = 0; at < names.size();) {
+        const std::string name(names.c_str() + at);
+        at += name.size() + 1;
+        if (!name.starts_with("user.") || name.starts_with("user.overlay.")) continue;
+        std::string value(kMostXattrs, '\0');
+        const ssize_t got = ::fgetxattr(object, name.c_str(), value.data(), value.size());
+        if (got < 0 && errno == ENODATA) continue;
+        if (got < 0) return fail_errno("reading an attribute of {}", printable(member.name));
+        value.resize(static_cast<std::size_t>(got));
+        member.xattrs.emplace_back(name, std::move(value));
+    }
+    return {};
+}
+
 void TreeReader::leave_out(const std::string& path, std::string_view why) const
 {
     if (options_.left_out) options_.left_out(path, why);
@@ -216,8 +242,20 @@ Status TreeReader::add(int object, const struct stat& st, const std::string& pat
 {
     TarMember member = member_of(st, path);
     if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) BERTH_CHECK(check_owner(st, path));
-    if (S_ISREG(st.st_mode)) return open_file(object, std::move(member), out);
+    if (S_ISREG(st.st_mode)) {
+        if (!options_.whole || st.st_nlink < 2 || linked_.size() == kMostLinked)
+            return open_file(object, std::move(member), out);
+        const auto [first, is_new] = linked_.try_emplace({st.st_dev, st.st_ino}, path);
+        if (is_new) return open_file(object, std::move(member), out);
+        member.kind = TarMember::Kind::Hardlink;
+        member.target = first->second;
+        out += tar::header(member);
+        return {};
+    }
     if (S_ISDIR(st.st_mode)) {
+        const UniqueFd opened(options_.whole ? ::openat(object, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                             : -1);
+        if (opened) BERTH_CHECK(add_xattrs(opened.get(), member));
         out += tar::header(member);
         return enter(object, path + "/");
     }
@@ -227,6 +265,11 @@ Status TreeReader::add(int object, const struct stat& st, const std::string& pat
         if (size < 0) return fail_errno("reading the link {}", printable(path));
         target.resize(static_cast<std::size_t>(size));
         member.target = std::move(target);
+        out += tar::header(member);
+        return {};
+    }
+    if (S_ISFIFO(st.st_mode) && options_.whole) {
+        member.kind = TarMember::Kind::Fifo;
         out += tar::header(member);
         return {};
     }
@@ -255,6 +298,7 @@ Status TreeReader::open_file(int object, TarMember member, std::string& out)
     if (::fstat(file.content.get(), &st) != 0) return fail_errno("looking at {}", printable(member.name));
     member.size = static_cast<std::uint64_t>(st.st_size);
     file.path = member.name;
+    BERTH_CHECK(add_xattrs(file.content.get(), member));
     file.extents = extents_of(file.content.get(), st);
     if (file.extents.empty()) {
         file.extents.push_back({.offset = 0, .size = member.size});

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,8 +37,8 @@ struct ReadIds {
 /// The tree is hostile and changes meanwhile: each entry is looked at by descriptor before it is opened,
 /// links are never followed, and nothing but regular files and directories is opened. A file that shrinks
 /// is filled with zeros, one that grows is cut. Names are in order, so that equal trees give equal
-/// archives; hard links are files of their own. What cannot be read is an error, for a copy with a
-/// part missing is not one.
+/// archives; hard links are files of their own unless the whole is asked for. What cannot be read is an
+/// error, for a copy with a part missing is not one.
 class TreeReader {
 public:
     /// `start`, an O_PATH descriptor, is a directory, or a file that becomes the one member `name`.
@@ -71,6 +72,7 @@ private:
     [[nodiscard]] Status content(std::string& out, std::size_t wanted);
     [[nodiscard]] Status check_owner(const struct stat& st, const std::string& path) const;
     [[nodiscard]] TarMember member_of(const struct stat& st, const std::string& path) const;
+    [[nodiscard]] Status add_xattrs(int object, TarMember& member) const;
     void leave_out(const std::string& path, std::string_view why) const;
 
     ArchiveOptions options_;
@@ -78,6 +80,7 @@ private:
     std::set<std::string> skip_;
     std::vector<Level> levels_;
     File file_;
+    std::map<std::pair<dev_t, ino_t>, std::string> linked_; ///< files with several names: the first
     bool ended_ = false;
 };
 

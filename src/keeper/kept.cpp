@@ -169,7 +169,7 @@ bool may_stop(u64& wake)
 int keep(int argc, char** argv)
 {
     harden();
-    for (int i = 1; i < argc; ++i) {
+    for (int i = 2; i < argc; ++i) { // the first tells others whose we are
         u64 uid = 0;
         if (!parse_number(argv[i], uid) || uid >= ~std::uint32_t{0}) return 125;
         allow_peer(static_cast<std::uint32_t>(uid));

@@ -7,14 +7,15 @@
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "core/admit.hpp"
 #include "core/exo_hash.hpp"
 #include "core/spec_hash.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/key.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
+#include "lifecycle/tar_snapshot.hpp"
 #include "lifecycle/volumes.hpp"
-#include "lifecycle/workspace_tar.hpp"
 
 namespace berth {
 
@@ -33,14 +34,6 @@ Status check(const AcquireRequest& request)
 }
 
 } // namespace
-
-/// A new record that takes the place of `old`, or of nothing.
-Task<Result<SandboxRecord>> Lifecycle::begin(SandboxRecord record, std::optional<SandboxRecord> old,
-                                             Events told)
-{
-    if (!old) co_return co_await stored([&](Store& store) { return store.insert(record, told); });
-    co_return co_await stored([&](Store& store) { return store.replace(*old, record, told); });
-}
 
 /// The instance of a record that says `creating`, from its template or from a snapshot.
 Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::optional<SnapshotSource> from)
@@ -61,49 +54,73 @@ Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::
     BERTH_CO_TRY(auto made, co_await where->create(std::move(request)));
     record.native = made.native;
     if (!tar) co_return record;
-    auto unpacked = co_await workspace_tar::restore(*where, made, record.spec, from->directory);
+    auto unpacked = co_await tar_snapshot::restore(*where, made, record.spec, from->directory);
     if (unpacked) co_return record;
     (void)co_await where->destroy(std::move(made));
     co_return std::unexpected(std::move(unpacked).error().while_doing("restoring " + from->id));
 }
 
+/// No instance came of a record that says `creating`.
+Task<Error> Lifecycle::give_up(SandboxRecord record, Error error)
+{
+    record.failure = error.line();
+    Events told{events::other(record, "berth.sandbox_failed", record.failure)};
+    auto noted = co_await change(std::move(record), Transition::Error, std::move(told));
+    co_return noted ? std::move(error) : std::move(noted).error();
+}
+
+/// The key goes from one to the other once the other stands: whoever asks for something that cannot be made
+/// keeps what he had.
+Task<Result<SandboxRecord>> Lifecycle::supersede(SandboxRecord old, SandboxRecord record, Events told)
+{
+    if (old.state == State::Lost) {
+        told.push_back(events::other(old, "berth.sandbox_destroyed", "lost, and no snapshot"));
+        old.state = State::Destroyed;
+    } else {
+        told.push_back(events::other(old, "berth.sandbox_superseded", record.id()));
+        old.superseded_by = record.id();
+    }
+    old.changed = clock_.now();
+    BERTH_CO_TRY(record, advance(std::move(record), Transition::Usable));
+    co_return co_await stored([&](Store& store) { return store.replace(old, record, told); });
+}
+
 Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<SandboxRecord> old,
                                          std::string why)
 {
+    Acquired answer{.tier = Tier::Fresh};
+    if (old) answer.notes.push_back(why);
+    BERTH_CO_TRY(auto* const where, co_await backend(request.backend));
+    // What is refused leaves no trace. The backend decides again, and says what it does not hold.
+    std::vector<std::string> unheld;
+    BERTH_CO_CHECK(admit(request.spec, where->capabilities().holds, unheld));
     SandboxRecord record;
     record.spec = std::move(request.spec);
     record.spec.id = make_sandbox_id(clock_);
     record.spec_hash = spec_hash(record.spec);
-    record.key = std::move(request.key);
+    if (!old) record.key = request.key;
     record.backend = std::move(request.backend);
     record.native = record.spec.id;
     record.retention = request.retention;
     record.created = record.changed = record.last_used = clock_.now();
-    Acquired answer{.tier = Tier::Fresh};
-    Events told;
-    if (old) {
-        answer.notes.push_back(why);
-        if (old->state == State::Lost) {
-            told.push_back(events::other(*old, "berth.sandbox_destroyed", "lost, and no snapshot"));
-            old->state = State::Destroyed;
-        } else {
-            told.push_back(events::other(*old, "berth.sandbox_superseded", record.id()));
-            old->superseded_by = record.id();
-        }
-        old->changed = clock_.now();
+    // Without a key it is known by its id alone.
+    std::optional<KeyLock> own;
+    if (record.key.empty()) {
+        BERTH_CO_TRY(own, co_await lock(record.id()));
     }
-    BERTH_CO_TRY(record, co_await begin(std::move(record), std::move(old), std::move(told)));
+    BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.insert(record, {}); }));
     hooks::kill_point("sandbox recorded");
-    auto made = co_await make_instance(record, std::nullopt);
-    if (!made) {
-        record.failure = made.error().line();
-        Events failed{events::other(record, "berth.sandbox_failed", record.failure)};
-        auto noted = co_await change(std::move(record), Transition::Error, std::move(failed));
-        co_return std::unexpected(noted ? std::move(made).error() : std::move(noted).error());
-    }
+    SandboxRecord keyed = record;
+    keyed.key = request.key;
+    auto made = co_await make_instance(std::move(keyed), std::nullopt);
+    if (!made) co_return std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
     hooks::kill_point("instance made");
     Events usable{events::created(*made), events::started(*made)};
-    BERTH_CO_TRY(answer.record, co_await change(*std::move(made), Transition::Usable, std::move(usable)));
+    if (old) {
+        BERTH_CO_TRY(answer.record, co_await supersede(*std::move(old), *std::move(made), std::move(usable)));
+    } else {
+        BERTH_CO_TRY(answer.record, co_await change(*std::move(made), Transition::Usable, std::move(usable)));
+    }
     co_return answer;
 }
 
@@ -118,6 +135,22 @@ Task<Result<SandboxRecord>> Lifecycle::finish_creating(SandboxRecord record)
     }
     Events usable{events::created(record), events::started(record)};
     co_return co_await change(std::move(record), Transition::Usable, std::move(usable));
+}
+
+/// How long a sandbox is kept is not what it is found by: the newest word counts, and silence is none.
+Task<Result<SandboxRecord>> Lifecycle::keep_for(SandboxRecord record, Retention asked)
+{
+    Retention wish = record.retention;
+    if (asked.idle) {
+        wish.idle = asked.idle;
+        wish.on_idle = asked.on_idle;
+    }
+    if (asked.lifetime) wish.lifetime = asked.lifetime;
+    if (wish == record.retention) co_return record;
+    record.retention = wish;
+    record.due = record.deadline();
+    Events told{events::other(record, "berth.sandbox_retention_changed")};
+    co_return co_await stored([&](Store& store) { return store.update(record, told); });
 }
 
 Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
@@ -159,6 +192,7 @@ Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
     if (known->key.empty()) {
         BERTH_CO_TRY(id_held, co_await lock(known->id()));
     }
+    BERTH_CO_TRY(known, co_await keep_for(*std::move(known), request.retention));
     BERTH_CO_TRY(auto resumed, co_await resume_tiers(*known, request.on_loss));
     if (resumed) co_return *std::move(resumed);
     BERTH_CO_TRY(auto lost, co_await stored([&](Store& store) { return store.find(known->id()); }));

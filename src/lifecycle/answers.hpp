@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,6 +60,7 @@ struct SnapshotWish {
     std::string kind; ///< empty: the backend's best
     std::string note;
     bool internal = false;
+    std::function<void(std::uint64_t bytes)> progress{}; ///< as in SnapshotRequest
 };
 
 struct SnapshotAnswer {

@@ -90,13 +90,19 @@ Task<Result<Lifecycle::Locked>> Lifecycle::find_locked(std::string ref)
     co_return Locked{.lock = std::move(held), .record = *std::move(again)};
 }
 
-Task<Result<SandboxRecord>> Lifecycle::change(SandboxRecord record, Transition transition, Events events)
+Result<SandboxRecord> Lifecycle::advance(SandboxRecord record, Transition transition) const
 {
     const auto to = next(record.state, transition);
-    if (!to) co_return fail(Code::Conflict, "sandbox {} is {}", describe(record), to_string(record.state));
+    if (!to) return fail(Code::Conflict, "sandbox {} is {}", describe(record), to_string(record.state));
     record.state = *to;
     record.changed = clock_.now();
     record.due = record.deadline();
+    return record;
+}
+
+Task<Result<SandboxRecord>> Lifecycle::change(SandboxRecord record, Transition transition, Events events)
+{
+    BERTH_CO_TRY(record, advance(std::move(record), transition));
     co_return co_await stored([&](Store& store) { return store.update(record, events); });
 }
 

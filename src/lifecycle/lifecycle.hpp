@@ -82,11 +82,14 @@ private:
     Task<Result<KeyLock>> lock(std::string name);
     Task<Result<std::optional<KeyLock>>> new_names(std::string name, std::vector<std::string> all);
     Task<Result<Locked>> find_locked(std::string ref);
+    [[nodiscard]] Result<SandboxRecord> advance(SandboxRecord record, Transition transition) const;
     Task<Result<SandboxRecord>> change(SandboxRecord record, Transition transition, Events events);
 
     // A sandbox that is locked, from here on.
     Task<Result<SandboxRecord>> make_instance(SandboxRecord record, std::optional<SnapshotSource> from);
-    Task<Result<SandboxRecord>> begin(SandboxRecord record, std::optional<SandboxRecord> old, Events events);
+    Task<Error> give_up(SandboxRecord record, Error error);
+    Task<Result<SandboxRecord>> supersede(SandboxRecord old, SandboxRecord record, Events events);
+    Task<Result<SandboxRecord>> keep_for(SandboxRecord record, Retention asked);
     Task<Result<Acquired>> create(AcquireRequest request, std::optional<SandboxRecord> old, std::string why);
     Task<Result<SandboxRecord>> finish_creating(SandboxRecord record);
     Task<Result<std::optional<Acquired>>> resume_tiers(SandboxRecord record, OnStateLoss on_loss);
@@ -97,6 +100,7 @@ private:
                                                  std::string why);
     Task<Result<SandboxRecord>> remove(SandboxRecord record, std::string why);
     Task<Result<SnapshotAnswer>> take(SandboxRecord record, SnapshotWish wish);
+    Task<Result<SnapshotTaken>> take_tar(SandboxRecord record, SnapshotRequest request);
     Task<Status> drop(SnapshotRecord snapshot, std::string why);
     Task<Result<SnapshotSource>> source_of(SnapshotRecord snapshot);
 

@@ -8,17 +8,20 @@
 #include "base/strings.hpp"
 #include "core/spec_hash.hpp"
 #include "lifecycle/events.hpp"
+#include "lifecycle/key.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/payload.hpp"
 #include "lifecycle/stored.hpp"
-#include "lifecycle/workspace_tar.hpp"
+#include "lifecycle/tar_snapshot.hpp"
 
 namespace berth {
 
 std::vector<std::string> made_by(const Capabilities& have)
 {
     auto kinds = have.snapshots;
-    if (have.can(Operation::Archive)) kinds.emplace_back(snapshot_kind::kWorkspaceTar);
+    if (!have.can(Operation::Archive)) return kinds;
+    kinds.emplace_back(snapshot_kind::kRootTar);
+    kinds.emplace_back(snapshot_kind::kWorkspaceTar);
     return kinds;
 }
 
@@ -49,6 +52,17 @@ Task<Result<SnapshotRecord>> Lifecycle::find_snapshot(std::string ref)
     co_return co_await stored(look_up);
 }
 
+/// What is read out of a sandbox needs one that runs.
+Task<Result<SnapshotTaken>> Lifecycle::take_tar(SandboxRecord record, SnapshotRequest request)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    const bool stopped = record.state == State::Stopped;
+    if (stopped) BERTH_CO_CHECK(co_await where->start(handle(record)));
+    auto taken = co_await tar_snapshot::take(*where, handle(record), record.spec, std::move(request));
+    if (stopped) BERTH_CO_CHECK(co_await where->stop(handle(record), std::chrono::milliseconds(0)));
+    co_return taken;
+}
+
 /// Of a sandbox that is locked. The payload is complete and on disk before the record speaks of it.
 Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish wish)
 {
@@ -58,6 +72,8 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
     if (!wish.kind.empty() && std::ranges::find(kinds, wish.kind) == kinds.end())
         co_return fail(Code::Unsupported, "backend {} makes no snapshots of kind '{}': it makes {}",
                        where->name(), printable(wish.kind, 60), fmt::join(kinds, ", "));
+    const std::string kind = wish.kind.empty() ? kinds.front() : wish.kind;
+    BERTH_CO_CHECK(tar_snapshot::check(record.spec, kind));
     SnapshotAnswer answer;
     SnapshotRecord& made = answer.record;
     made.id = make_snapshot_id(clock_);
@@ -66,11 +82,11 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
     BERTH_CO_TRY(const auto making, co_await lock("snapshot:" + made.id));
     BERTH_CO_TRY(const auto directory, co_await pool_.call([&] { return payload::begin(root, made.id); }));
     hooks::kill_point("snapshot begun");
-    const std::string kind = wish.kind.empty() ? kinds.front() : wish.kind;
-    const SnapshotRequest request{.id = made.id, .kind = kind, .directory = directory};
+    const SnapshotRequest request{
+        .id = made.id, .kind = kind, .directory = directory, .progress = wish.progress};
     Result<SnapshotTaken> taken = fail(Code::Internal, "no snapshot was taken");
-    if (kind == snapshot_kind::kWorkspaceTar)
-        taken = co_await workspace_tar::take(*where, handle(record), record.spec, directory);
+    if (tar_snapshot::is_kind(kind))
+        taken = co_await take_tar(record, request);
     else
         taken = co_await where->snapshot(handle(record), request);
     if (!taken) {
@@ -138,6 +154,7 @@ Task<Result<std::optional<KeyLock>>> Lifecycle::new_names(std::string name, std:
 {
     std::optional<KeyLock> held;
     if (name.empty()) co_return held;
+    for (const auto& one : all) BERTH_CO_CHECK(check_sandbox_name(one));
     BERTH_CO_TRY(held, co_await lock("name:" + name));
     for (const auto& one : all) {
         BERTH_CO_TRY(const auto taken,
@@ -151,6 +168,7 @@ Task<Result<std::optional<KeyLock>>> Lifecycle::new_names(std::string name, std:
 
 Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
 {
+    if (!wish.key.empty()) BERTH_CO_CHECK(check_key(wish.key));
     BERTH_CO_TRY(const auto snapshot, co_await find_snapshot(ref));
     const bool named = !wish.name.empty() || !wish.key.empty();
     BERTH_CO_TRY(const auto old, co_await stored([&](Store& s) { return s.find(snapshot.sandbox); }));
@@ -169,7 +187,7 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     record.spec = snapshot.spec;
     record.spec.id = make_sandbox_id(clock_);
     record.spec.name = wish.name;
-    if (!wish.name.empty()) record.spec.hostname = wish.name;
+    if (!wish.name.empty()) record.spec.hostname.clear();
     record.spec_hash = spec_hash(record.spec);
     record.key = wish.key;
     record.backend = snapshot.backend;
@@ -178,15 +196,10 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     if (old) record.retention = old->retention;
     record.created = record.changed = record.last_used = clock_.now();
     BERTH_CO_TRY(const auto held, co_await lock(record.key.empty() ? record.id() : "key:" + record.key));
-    BERTH_CO_TRY(record, co_await begin(std::move(record), std::nullopt, {}));
+    BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.insert(record, {}); }));
     hooks::kill_point("restore recorded");
     auto made = co_await make_instance(record, std::move(source));
-    if (!made) {
-        record.failure = made.error().line();
-        Events failed{events::other(record, "berth.sandbox_failed", record.failure)};
-        (void)co_await change(std::move(record), Transition::Error, std::move(failed));
-        co_return std::unexpected(std::move(made).error());
-    }
+    if (!made) co_return std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
     hooks::kill_point("restore made");
     Events told{events::created(*made), events::started(*made, snapshot.id)};
     Acquired answer{.tier = Tier::Restored, .snapshot = snapshot.id};
@@ -198,8 +211,9 @@ Task<Status> Lifecycle::drop(SnapshotRecord snapshot, std::string why)
 {
     BERTH_CO_TRY(auto* const where, co_await backend(snapshot.backend));
     const std::string root = snapshot_directory();
-    BERTH_CO_CHECK(co_await where->drop_snapshot(
-        {.id = snapshot.id, .kind = snapshot.kind, .directory = fmt::format("{}/{}", root, snapshot.id)}));
+    const SnapshotSource source{
+        .id = snapshot.id, .kind = snapshot.kind, .directory = fmt::format("{}/{}", root, snapshot.id)};
+    if (!tar_snapshot::is_kind(snapshot.kind)) BERTH_CO_CHECK(co_await where->drop_snapshot(source));
     SandboxRecord of;
     of.spec.id = snapshot.sandbox;
     auto told = events::other(of, "berth.snapshot_deleted", why);
@@ -245,24 +259,19 @@ Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
         record.spec = source.spec;
         record.spec.id = make_sandbox_id(clock_);
         record.spec.name = names[i];
-        record.spec.hostname = record.spec.name.empty()
-                                   ? "fork-" + record.spec.id.substr(record.spec.id.size() - 8)
-                                   : record.spec.name;
-        record.spec.labels["berth.fork-of"] = source.id();
+        record.spec.hostname.clear();
+        record.spec.labels[std::string(kForkLabel)] = source.id();
         record.spec_hash = spec_hash(record.spec);
         record.backend = source.backend;
         record.native = record.spec.id;
         record.retention = source.retention;
         record.created = record.changed = record.last_used = clock_.now();
         BERTH_CO_TRY(const auto own, co_await lock(record.id()));
-        BERTH_CO_TRY(record, co_await begin(std::move(record), std::nullopt, {}));
+        BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.insert(record, {}); }));
         hooks::kill_point("fork recorded");
         auto made = co_await make_instance(record, *from);
         if (!made) {
-            record.failure = made.error().line();
-            Events told{events::other(record, "berth.sandbox_failed", record.failure)};
-            (void)co_await change(std::move(record), Transition::Error, std::move(told));
-            failed = std::unexpected(std::move(made).error());
+            failed = std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
             break;
         }
         hooks::kill_point("fork made");

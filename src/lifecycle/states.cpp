@@ -118,6 +118,7 @@ Task<Status> Lifecycle::keep_alive(std::string ref)
 
 Task<Result<Acquired>> Lifecycle::attach(std::string name_of_backend, std::string native, std::string name)
 {
+    BERTH_CO_TRY(const auto name_held, co_await new_names(name, {name}));
     BERTH_CO_TRY(auto* const where, co_await backend(name_of_backend));
     BERTH_CO_TRY(const auto borrowed, co_await where->attach(native));
     const std::string key = fmt::format("attached:{}:{}", name_of_backend, borrowed.native);

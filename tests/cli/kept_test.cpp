@@ -96,11 +96,32 @@ TEST_F(Create, KeyWithAnotherConfigurationIsANewSandboxAndSaysSo)
     EXPECT_THAT(berth({"ls", "--all"}).out, AllOf(HasSubstr(first), HasSubstr("running,superseded")));
 }
 
-TEST_F(Create, KeepsTheIdleTimeItWasMadeWithAndSaysSo)
+TEST_F(Create, TheNewestWordOnItsIdleTimeCountsAndSilenceIsNone)
 {
-    create({"--key", "demo", "--idle", "1h"});
-    EXPECT_THAT(berth({"create", "--key", "demo", "--idle", "2h"}).err, HasSubstr("keeps the idle time"));
-    EXPECT_EQ(document({"create", "--key", "demo", "--idle", "1h"}).at("notes").as_array().size(), 0u);
+    const auto id = create({"--key", "demo", "--idle", "1h", "--on-idle", "destroy"});
+    EXPECT_EQ(create({"--key", "demo", "--idle", "2h"}), id);
+    EXPECT_EQ(create({"--key", "demo", "--lifetime", "8h"}), id);
+    EXPECT_EQ(create({"--key", "demo"}), id);
+    const auto seen = document({"inspect", "demo"});
+    EXPECT_EQ(seen.at("idle_seconds").as_int64(), 7200);
+    EXPECT_EQ(seen.at("on_idle").as_string(), "stop");
+    EXPECT_EQ(seen.at("lifetime_seconds").as_int64(), 28'800);
+}
+
+TEST_F(Create, ARefusedPolicyLeavesNoTrace)
+{
+    const auto kept = create({"--key", "demo"});
+    EXPECT_NE(berth({"create", "--key", "demo", "--net", "open"}).code, 0);
+    EXPECT_NE(berth({"create", "--key", "demo", "--template", "dir:/nowhere"}).code, 0);
+    EXPECT_EQ(berth({"ls", "--all", "-q"}).out, kept + "\n");
+    EXPECT_EQ(create({"--key", "demo"}), kept);
+}
+
+TEST_F(Create, AKeyFindsItsSandboxWithAndWithoutItsName)
+{
+    const auto id = create({"--key", "demo", "--name", "box"});
+    EXPECT_EQ(create({"--key", "demo"}), id);
+    EXPECT_EQ(berth({"exec", "demo", "--", "cat", "/proc/sys/kernel/hostname"}).out, "box\n");
 }
 
 TEST_F(Create, AtOnceBySixteenProcessesIsOneSandbox)

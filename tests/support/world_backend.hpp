@@ -34,6 +34,9 @@ public:
     [[nodiscard]] Capabilities capabilities() const override
     {
         Capabilities out;
+        for (const auto feature : policy::all_features())
+            if (feature != policy::Feature::NetworkOpen)
+                out.holds.set(feature, policy::Tier::Outside, "the world's word");
         out.operations = {Operation::Stop, Operation::Pause, Operation::Snapshot};
         out.snapshots = {"world"};
         out.restores = world_->restores;

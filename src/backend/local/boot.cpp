@@ -11,6 +11,7 @@
 #include "backend/local/keeper_image.hpp"
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/launcher.hpp"
+#include "backend/local/strays.hpp"
 #include "base/hooks.hpp"
 #include "base/scope_exit.hpp"
 #include "sys/socket.hpp"
@@ -112,7 +113,8 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
     if (!null) return fail_errno("opening /dev/null");
     Entry entry;
     entry.program = image;
-    entry.argv = {"k", std::to_string(owner_seen_inside(*prepared))};
+    BERTH_TRY(const auto mark, keeper_mark(state, native));
+    entry.argv = {"k", mark, std::to_string(owner_seen_inside(*prepared))};
     entry.in = entry.out = entry.err = null.get();
     entry.socket = listener.get();
     entry.cgroup = group ? group->keeper_directory() : -1;

@@ -22,8 +22,4 @@ struct LimitAvailability {
 [[nodiscard]] policy::Holdings hold(const Identity& identity, const RootLayers& layers,
                                     const LimitAvailability& limits);
 
-/// Refuses a policy that cannot be held; with limits as best effort, moves those that are not into `notes`.
-[[nodiscard]] Status admit(const SandboxSpec& spec, const policy::Holdings& holdings,
-                           std::vector<std::string>& notes);
-
 } // namespace berth::local

@@ -18,8 +18,9 @@ namespace berth::local {
 /// Layer ids, the topmost first.
 using Stack = std::vector<std::string>;
 
-/// The names of the lowers of one overlay must fit into one page of mount(2) options.
-constexpr std::size_t kMaxStack = 100;
+/// An overlay has 500 lowers at most, and those of an image lie below ours. Short links stand for the layers,
+/// so that all of them fit into one page of mount(2) options.
+constexpr std::size_t kMaxStack = 350;
 
 [[nodiscard]] std::string make_layer_id();
 [[nodiscard]] bool is_layer_id(std::string_view id) noexcept;

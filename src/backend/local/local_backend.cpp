@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "backend/local/group_pool.hpp"
 #include "backend/local/holdings.hpp"
 #include "backend/local/instance.hpp"
@@ -30,7 +32,8 @@ Result<Capabilities> probe(const StateDir& state)
     out.holds = hold(identity, RootLayers{}, availability_of(groups));
     out.operations = {Operation::Pty,   Operation::ExecPolicy, Operation::Stop,   Operation::Snapshot,
                       Operation::Ports, Operation::Watch,      Operation::Archive};
-    out.snapshots = out.restores = {std::string(snapshot_kind::kLayer)};
+    out.snapshots = {std::string(snapshot_kind::kLayer)};
+    out.restores = {std::string(snapshot_kind::kLayer), std::string(snapshot_kind::kRootTar)};
     if (groups.of(sys::Controller::Freezer).available()) out.operations.insert(Operation::Pause);
     if (identity.mode != IdMode::Own) out.operations.insert(Operation::Users);
     return out;
@@ -125,7 +128,8 @@ Result<SandboxHandle> LocalBackend::make(const CreateRequest& request)
 {
     const std::string& id = request.spec.id;
     if (!is_id(id, "sbx_")) return fail(Code::Invalid, "'{}' is not the id of a sandbox", printable(id, 60));
-    if (request.from && request.from->kind != snapshot_kind::kLayer)
+    if (request.from &&
+        std::ranges::find(capabilities_.restores, request.from->kind) == capabilities_.restores.end())
         return refuse_kind("start from", request.from->kind, capabilities_.restores);
     const std::string native = native_name(id, request.labels.generation);
     for (int tries = 0; tries < kTries; ++tries) {

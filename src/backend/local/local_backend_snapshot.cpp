@@ -1,11 +1,11 @@
-// Snapshots of the local backend. One kind so far: frozen layers, which stay where they are. Another, a
-// whole root as an archive, finds its place beside it in the two lists below.
+// Snapshots of the local backend: frozen layers, which stay where they are.
 
 #include "backend/local/layer_collect.hpp"
 #include "backend/local/layer_manifest.hpp"
 #include "backend/local/layer_snapshot.hpp"
 #include "backend/local/local_backend.hpp"
 #include "backend/local/native.hpp"
+#include "backend/local/strays.hpp"
 
 namespace berth::local {
 
@@ -23,12 +23,17 @@ Task<Result<SnapshotTaken>> LocalBackend::snapshot(SandboxHandle sandbox, Snapsh
 Task<Status> LocalBackend::drop_snapshot(SnapshotSource snapshot)
 {
     if (snapshot.kind == snapshot_kind::kLayer) co_return Status{};
-    co_return refuse_kind("drop", snapshot.kind, capabilities_.restores);
+    co_return refuse_kind("drop", snapshot.kind, capabilities_.snapshots);
 }
 
 Task<Result<Collected>> LocalBackend::collect(std::string snapshots, bool dry_run)
 {
-    co_return co_await pool_.call([&] { return collect_layers(state_, snapshots, dry_run); });
+    co_return co_await pool_.call([&]() -> Result<Collected> {
+        BERTH_TRY(auto strays, end_strays(state_, dry_run));
+        BERTH_TRY(auto out, collect_layers(state_, snapshots, dry_run));
+        out.objects.insert(out.objects.begin(), strays.begin(), strays.end());
+        return out;
+    });
 }
 
 } // namespace berth::local

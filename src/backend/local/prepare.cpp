@@ -5,6 +5,7 @@
 
 #include "backend/local/environment.hpp"
 #include "base/strings.hpp"
+#include "core/admit.hpp"
 
 namespace berth::local {
 

@@ -44,7 +44,7 @@ void attach_lower(sys::StepList& list, const std::string& source, std::string_vi
 std::string lowers_of(const Plan& plan, std::string_view n, std::string_view base)
 {
     std::string lowers;
-    for (const auto& layer : plan.stack) lowers += fmt::format("s/{}/u{}:", layer, n);
+    for (std::size_t i = 0; i < plan.stack.size(); ++i) lowers += fmt::format("k{}/u{}:", i, n);
     return lowers.append(base);
 }
 
@@ -178,6 +178,8 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     if (!plan.layers.usr_mask.empty()) attach_lower(list, plan.layers.usr_mask, "l3", user_namespace);
     // One clone serves all of them, however many there are.
     if (!plan.stack.empty()) attach_lower(list, plan.state->layers(), "s", user_namespace);
+    for (std::size_t i = 0; i < plan.stack.size(); ++i)
+        list.symlink("s/" + plan.stack[i], fmt::format("k{}", i));
 
     stage(list, parent, "mounting the root overlay");
     list.mkdir("m", 0755);

@@ -10,6 +10,7 @@
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/layer_manifest.hpp"
 #include "backend/local/native.hpp"
+#include "backend/local/snapshot_base.hpp"
 #include "backend/local/stop_start.hpp"
 #include "backend/local/uppers.hpp"
 #include "base/hooks.hpp"
@@ -67,14 +68,20 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
     BERTH_TRY(const auto layers, options.from ? lock_layers(state, Use::Shared) : Result<UniqueFd>());
     Instance instance{.spec = spec, .labels = options.labels};
     std::optional<LayerManifest> manifest;
-    if (options.from) {
+    if (options.from && options.from->kind == snapshot_kind::kLayer) {
         BERTH_TRY(manifest, read_manifest(options.from->directory));
         instance.stack = manifest->stack;
         BERTH_CHECK(check_stack(state, instance.stack));
     }
-    BERTH_TRY(auto grounds,
-              prepare_kept(state, spec,
-                           {.pools = options.pools, .progress = options.progress, .groups = options.groups}));
+    std::optional<RootLayers> base;
+    if (options.from) {
+        BERTH_TRY(base, base_of(state, spec, *options.from, manifest, options.progress));
+    }
+    BERTH_TRY(auto grounds, prepare_kept(state, spec,
+                                         {.pools = options.pools,
+                                          .progress = options.progress,
+                                          .groups = options.groups,
+                                          .known = base ? &*base : nullptr}));
 
     if (manifest) BERTH_CHECK(check_template(*manifest, spec.root, grounds.prepared->plan.layers));
     BERTH_TRY(auto directory, make_directory(state, native));

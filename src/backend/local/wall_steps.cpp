@@ -82,7 +82,7 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
         plan.spec->policy.privileges == policy::Privileges::Sudo && identity.mode == IdMode::Mapped;
 
     stage(list, parent, "setting the host name");
-    list.hostname(plan.spec->hostname);
+    list.hostname(host_name(*plan.spec));
     if (plan.net == NetMode::New && !hooks::wall_off("net-namespace")) {
         stage(list, parent, "bringing loopback up");
         list.loopback_up();

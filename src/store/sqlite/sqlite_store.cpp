@@ -64,12 +64,12 @@ Result<SandboxRecord> SqliteStore::update(SandboxRecord record, std::vector<Ledg
 Result<SandboxRecord> SqliteStore::replace(SandboxRecord first, SandboxRecord second,
                                            std::vector<LedgerEvent> events)
 {
-    const std::uint64_t before = first.version++;
-    second.version = 1;
+    const std::uint64_t first_before = first.version++;
+    const std::uint64_t second_before = second.version++;
     BERTH_CHECK(write(
         [&](Connection& db) -> Status {
-            BERTH_CHECK(update_record(db, first, before));
-            return insert_record(db, second);
+            BERTH_CHECK(update_record(db, first, first_before));
+            return update_record(db, second, second_before);
         },
         events));
     return second;

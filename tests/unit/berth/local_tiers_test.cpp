@@ -180,6 +180,83 @@ TEST_F(LocalTiers, AWorkspaceTarCarriesTheHomeAndIsCheckedBeforeItIsUsed)
               Code::Unsupported);
 }
 
+TEST_F(LocalTiers, ATarOfAStoppedSandboxIsTakenAndRemoved)
+{
+    auto one = open();
+    must(one->run(one->lifecycle().acquire(wish("demo"))));
+    shell(*one, "demo", "echo kept > ~/note");
+    ASSERT_TRUE(one->run(one->lifecycle().stop("demo", 0ms)));
+    const auto taken = one->run(one->lifecycle().snapshot("demo", {.kind = "berth_workspace_tar"}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    EXPECT_EQ(one->run(one->lifecycle().refresh("demo"))->state, State::Stopped);
+    const auto gone = one->run(one->lifecycle().remove_snapshot(taken->record.id));
+    EXPECT_TRUE(gone) << gone.error().line();
+    EXPECT_FALSE(std::filesystem::exists(data_ + "/snapshot/" + taken->record.id));
+}
+
+/// A root of its own, small enough to be copied again and again.
+class RootTars : public LocalTiers {
+protected:
+    void SetUp() override
+    {
+        root_ = data_ + "-root";
+        for (const char* name : {"bin", "etc", "root", "tmp", "home/user", "usr", "var/lib"})
+            std::filesystem::create_directories(root_ + "/" + name);
+        std::filesystem::copy_file("/bin/busybox", root_ + "/bin/busybox");
+        for (const char* tool : {"sh", "cat", "rm", "ls", "ln", "chmod", "stat", "readlink", "mkdir", "echo"})
+            std::filesystem::create_symlink("busybox", root_ + "/bin/" + tool);
+        std::ofstream(root_ + "/etc/passwd")
+            << "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n";
+        std::ofstream(root_ + "/var/lib/given") << "template\n";
+        if (::geteuid() == 0) ASSERT_EQ(::chown((root_ + "/home/user").c_str(), 1000, 1000), 0);
+    }
+    ~RootTars() override { std::filesystem::remove_all(root_); }
+    AcquireRequest rooted(const std::string& key) const
+    {
+        auto out = wish(key);
+        out.spec.root = {.kind = Template::Kind::Directory, .path = root_, .tag = {}};
+        out.spec.env["PATH"] = "/bin";
+        if (::geteuid() == 0) out.spec.user = "root";
+        return out;
+    }
+    std::string root_;
+};
+
+TEST_F(RootTars, EverythingComesBackAndWhatWasRemovedStaysAway)
+{
+    auto one = open();
+    must(one->run(one->lifecycle().acquire(rooted("demo"))));
+    shell(*one, "demo",
+          "echo new > /var/lib/new; rm /var/lib/given; chmod 640 /var/lib/new; ln -s new /var/lib/link; "
+          "ln /var/lib/new /var/lib/twin; echo in > /tmp/in");
+    const auto taken = one->run(one->lifecycle().snapshot("demo", {.kind = "berth_rootfs_tar"}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    std::filesystem::remove_all(root_ + "/var");
+    const auto copy = must(one->run(one->lifecycle().restore(taken->record.id, {.as_new = true})));
+    const std::string look = "cat /var/lib/new /var/lib/link; stat -c '%a %h' /var/lib/new; ls /var/lib";
+    EXPECT_EQ(shell(*one, copy.record.id(), look), "new\nnew\n640 2\nlink\nnew\ntwin\n");
+
+    // The tar may go: what was made from it stands, starts again, and is a place for further snapshots.
+    ASSERT_TRUE(one->run(one->lifecycle().remove_snapshot(taken->record.id)));
+    shell(*one, copy.record.id(), "echo later > /var/lib/later");
+    ASSERT_TRUE(one->run(one->lifecycle().stop(copy.record.id(), 0ms)));
+    must(one->run(one->lifecycle().use(copy.record.id())));
+    const auto forked = one->run(one->lifecycle().fork(copy.record.id(), {}));
+    ASSERT_TRUE(forked) << forked.error().line();
+    EXPECT_EQ(shell(*one, forked->forks.front().id(), "ls /var/lib"), "later\nlink\nnew\ntwin\n");
+}
+
+TEST_F(RootTars, TheHostsOwnProgramsAreNotTakenAlong)
+{
+    auto one = open();
+    must(one->run(one->lifecycle().acquire(wish("demo"))));
+    const auto refused = one->run(one->lifecycle().snapshot("demo", {.kind = "berth_rootfs_tar"}));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::Unsupported);
+    EXPECT_THAT(refused.error().line(), HasSubstr("berth_workspace_tar"));
+    EXPECT_FALSE(std::filesystem::exists(data_ + "/snapshot"));
+}
+
 class ForkSafety : public LocalTiers {
 protected:
     void SetUp() override

@@ -95,11 +95,27 @@ TEST(SandboxSpec, RefusesASourceThatIsASymlinkOrADevice)
 TEST(SandboxSpec, RefusesABadHostName)
 {
     SandboxSpec spec;
-    for (const std::string& name :
-         {std::string(), std::string("a b"), std::string("a/b"), std::string(64, 'a')}) {
+    for (const std::string& name : {std::string("a b"), std::string("a/b"), std::string(64, 'a')}) {
         spec.hostname = name;
         expect_refused(spec, "bad host name");
+        spec.hostname.clear();
+        spec.name = name;
+        expect_refused(spec, "bad name");
+        spec.name.clear();
     }
+}
+
+TEST(SandboxSpec, CallsItselfAsWasAskedElseByItsName)
+{
+    SandboxSpec spec;
+    EXPECT_EQ(host_name(spec), "sandbox");
+    spec.id = "sbx_01m7heejtzecfv4rvjbc9fkdh9";
+    spec.labels[std::string(kForkLabel)] = "sbx_other";
+    EXPECT_EQ(host_name(spec), "fork-bc9fkdh9");
+    spec.name = "box";
+    EXPECT_EQ(host_name(spec), "box");
+    spec.hostname = "host";
+    EXPECT_EQ(host_name(spec), "host");
 }
 
 TEST(SandboxSpec, RefusesAWorkingDirectoryWithDots)

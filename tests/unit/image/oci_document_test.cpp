@@ -72,7 +72,7 @@ TEST(OciDocument, RefusesTooManyLayersAndTypesItCannotRead)
     for (int i = 0; i < 9999; ++i) many += "," + layer;
     const auto refused = parse_manifest(manifest(many));
     ASSERT_FALSE(refused);
-    EXPECT_THAT(refused.error().message, HasSubstr("10000 entries; 256 at most"));
+    EXPECT_THAT(refused.error().message, HasSubstr("10000 entries; 128 at most"));
     const auto foreign =
         parse_manifest(manifest(descriptor("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip")));
     ASSERT_FALSE(foreign);

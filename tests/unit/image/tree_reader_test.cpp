@@ -2,11 +2,13 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "image/archive_writer.hpp"
+#include "image/unpack.hpp"
 #include "unit/image/box.hpp"
 
 namespace berth::image {
@@ -108,6 +110,38 @@ TEST(TreeReaderTest, GoesThereAndBackAgain)
     const auto again = pack(from.path());
     ASSERT_TRUE(again);
     EXPECT_EQ(again->tar, packed->tar) << "equal trees give equal archives";
+}
+
+TEST(TreeReaderTest, AWholeTreeHasItsLinksPipesAndAttributes)
+{
+    const sys::TempDir from, to;
+    from.write("first", "content");
+    ASSERT_EQ(::link((from / "first").c_str(), (from / "second").c_str()), 0);
+    ASSERT_EQ(::mkfifo((from / "pipe").c_str(), 0640), 0);
+    from.make_dir("dir");
+    const std::string value("a\0\n=b", 5);
+    for (const char* name : {"first", "dir"})
+        ASSERT_EQ(::setxattr((from / name).c_str(), "user.word", value.data(), value.size(), 0), 0);
+    ArchiveOptions whole;
+    whole.whole = true;
+    const auto packed = pack(from / ".", whole);
+    ASSERT_TRUE(packed) << packed.error().line();
+    const UniqueFd file = as_file(packed->tar);
+    const UniqueFd root(::open((to / ".").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const auto unpacked = unpack_tar(file.get(), root.get(), {.ids = Ids::Maker});
+    ASSERT_TRUE(unpacked) << unpacked.error().line();
+    struct stat first{}, second{}, pipe{};
+    ASSERT_EQ(::stat((to / "first").c_str(), &first), 0);
+    ASSERT_EQ(::stat((to / "second").c_str(), &second), 0);
+    EXPECT_EQ(first.st_ino, second.st_ino);
+    ASSERT_EQ(::stat((to / "pipe").c_str(), &pipe), 0);
+    EXPECT_TRUE(S_ISFIFO(pipe.st_mode));
+    for (const char* name : {"first", "dir"}) {
+        std::string got(16, '\0');
+        const auto size = ::getxattr((to / name).c_str(), "user.word", got.data(), got.size());
+        ASSERT_EQ(size, 5) << name;
+        EXPECT_EQ(got.substr(0, 5), value);
+    }
 }
 
 TEST(TreeReaderTest, KeepsHolesAsHoles)

@@ -146,6 +146,31 @@ TEST_F(Tiers, AnotherSpecSupersedesAndKeepsTheOldOne)
     EXPECT_EQ(run_task(one->lifecycle->find("demo"))->id(), next.record.id());
 }
 
+TEST_F(Tiers, WhatCannotBeMadeSupersedesNothing)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    world_->create_fails = true;
+    EXPECT_EQ(run_task(one->lifecycle->acquire(other)).error().code, Code::Exhausted);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo"))->id(), made.record.id());
+    EXPECT_EQ(told(*one, "berth.sandbox_superseded"), 0u);
+    world_->create_fails = false;
+    EXPECT_NE(must(run_task(one->lifecycle->acquire(other))).record.id(), made.record.id());
+}
+
+TEST_F(Tiers, WhatIsRefusedIsNeverRecorded)
+{
+    auto one = process();
+    auto open = wish("demo");
+    open.spec.policy.network = policy::Network::Open;
+    EXPECT_EQ(run_task(one->lifecycle->acquire(open)).error().code, Code::Unsupported);
+    auto named = wish("demo", "no such/name");
+    EXPECT_EQ(run_task(one->lifecycle->acquire(named)).error().code, Code::Invalid);
+    EXPECT_TRUE(one->store->list({.with_dead = true})->empty());
+}
+
 TEST_F(Tiers, ANameStandsForOneConfiguration)
 {
     auto one = process();

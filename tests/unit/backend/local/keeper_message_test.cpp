@@ -374,7 +374,7 @@ TEST(KeeperMessages, AsPidOneItCannotBeKilledFromInsideAndTakesEverybodyWithIt)
     const unsigned long namespaces = CLONE_NEWPID | (root ? 0UL : CLONE_NEWUSER);
     std::optional<sys::Child> child;
     try {
-        child = start_keeper({"k", std::to_string(id)}, listener.get(), {}, {0, 1, 2}, namespaces);
+        child = start_keeper({"k", "test", std::to_string(id)}, listener.get(), {}, {0, 1, 2}, namespaces);
     } catch (const std::exception&) {
         GTEST_SKIP() << "needs user namespaces: sysctl -w user.max_user_namespaces=1000";
     }

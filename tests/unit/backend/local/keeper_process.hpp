@@ -196,7 +196,7 @@ private:
     sys::Child start(const std::string& allowed_uid)
     {
         const UniqueFd listener = must(sys::listen_at(dir.fd(), "socket", sys::SocketKind::SeqPacket));
-        return start_keeper({"k", allowed_uid}, listener.get());
+        return start_keeper({"k", "test", allowed_uid}, listener.get());
     }
     sys::Child child_;
 };

@@ -251,7 +251,7 @@ TEST(KeeperStreams, GoOnWithAGapWhenTheDiskIsFull)
     // RLIMIT_FSIZE of the keeper stands for the disk: its writes beyond are refused just so.
     TempDir dir;
     const UniqueFd listener = must(sys::listen_at(dir.fd(), "socket", sys::SocketKind::SeqPacket));
-    sys::Child child = start_keeper({"k", std::to_string(::getuid())}, listener.get());
+    sys::Child child = start_keeper({"k", "test", std::to_string(::getuid())}, listener.get());
     const rlimit small{100'000, 100'000};
     ASSERT_EQ(::prlimit(child.pid(), RLIMIT_FSIZE, &small, nullptr), 0);
     KeeperClient client = must(KeeperClient::connect(dir.fd(), "socket", 10s));

@@ -13,6 +13,7 @@ namespace berth::local {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -208,7 +209,7 @@ TEST_F(Layers, ACopyOfWhatRunsIsOneMomentAndDisturbsNothing)
         << "processes are not part of it";
 }
 
-TEST_F(Layers, SandboxesStandOnAHundredLayersAndNoMore)
+TEST_F(Layers, SandboxesStandOnManyLayersAndNoMore)
 {
     const auto sandbox = make(rooted());
     ASSERT_TRUE(run_task(backend_->stop(sandbox, 0ms)));
@@ -226,11 +227,11 @@ TEST_F(Layers, SandboxesStandOnAHundredLayersAndNoMore)
     ASSERT_TRUE(write_instance(directory.get(), record));
     const auto started = run_task(backend_->start(sandbox));
     ASSERT_TRUE(started) << started.error().line();
-    EXPECT_EQ(run(sandbox, "ls ~ | grep -c '^[0-9]*$'"), "100\n");
+    EXPECT_EQ(run(sandbox, "ls ~ | grep -c '^[0-9]*$'"), fmt::format("{}\n", kMaxStack));
     const auto more = run_task(backend_->snapshot(sandbox, request()));
     ASSERT_FALSE(more);
     EXPECT_EQ(more.error().code, Code::Exhausted);
-    EXPECT_THAT(more.error().line(), HasSubstr("101 layers"));
+    EXPECT_THAT(more.error().line(), HasSubstr(fmt::format("{} layers", kMaxStack + 1)));
 }
 
 TEST_F(Layers, RefusesOtherKindsAndTemplates)
@@ -364,6 +365,20 @@ TEST_F(Layers, CollectsExactlyWhatNobodyNames)
     ASSERT_TRUE(run_task(backend_->destroy(first)));
     EXPECT_EQ(collect().objects.size(), 1u) << "the snapshot needs the other";
     EXPECT_EQ(run(make(from(named)), "cat ~/file"), "kept\n");
+}
+
+TEST_F(Layers, AKeeperWhoseDirectoryIsGoneIsEnded)
+{
+    const auto kept = make(rooted()), robbed = make(rooted());
+    const auto keeper = record_of(robbed).keeper;
+    fs::remove_all(directory_of(robbed));
+    EXPECT_THAT(collect(true).objects, ElementsAre("keeper of " + robbed.native));
+    EXPECT_TRUE(sys::process_of(keeper.pid)) << "only told";
+    EXPECT_THAT(collect().objects, ElementsAre("keeper of " + robbed.native));
+    const auto now = sys::process_of(keeper.pid);
+    EXPECT_TRUE(!now || now->start_time != keeper.start_time);
+    EXPECT_EQ(run(kept, "echo here"), "here\n");
+    ASSERT_TRUE(run_task(backend_->destroy(robbed)));
 }
 
 TEST_F(Layers, DoubtKeepsEveryLayer)

@@ -89,13 +89,19 @@ TEST_F(StoreRows, ATouchNeverMovesTheLastUseBack)
 TEST_F(StoreRows, AKeyChangesHandsWhollyOrNotAtAll)
 {
     auto old = *store_->insert(record("demo"), {});
-    const auto next = record("demo");
-    EXPECT_EQ(store_->insert(next, {}).error().code, Code::Conflict);
+    EXPECT_EQ(store_->insert(record("demo"), {}).error().code, Code::Conflict);
+    auto next = *store_->insert(record(), {});
+    next.key = "demo";
     auto stale = old;
     stale.version += 5;
     stale.superseded_by = next.id();
     EXPECT_EQ(store_->replace(stale, next, {}).error().code, Code::Conflict);
-    EXPECT_FALSE(*store_->find(next.id())) << "the second half was undone with the first";
+    EXPECT_EQ((*store_->find(next.id()))->key, "") << "the second half was undone with the first";
+    auto late = next;
+    late.version += 5;
+    old.superseded_by = next.id();
+    EXPECT_EQ(store_->replace(old, late, {}).error().code, Code::Conflict);
+    EXPECT_EQ((*store_->find_key("demo"))->id(), old.id()) << "the first half was undone with the second";
     old.superseded_by = next.id();
     ASSERT_TRUE(store_->replace(old, next, {}));
     EXPECT_EQ((*store_->find_key("demo"))->id(), next.id());

@@ -1,0 +1,95 @@
+#include "lifecycle/tar_snapshot.hpp"
+
+#include "lifecycle/zstd_file.hpp"
+
+namespace berth::tar_snapshot {
+
+namespace {
+
+constexpr const char* kWorkspaceFile = "workspace.tar.zst";
+
+/// What we wrote and hashed comes back however large it is; its paths are judged as those of any other.
+constexpr ArchiveLimits kOurOwn{
+    .input = Bytes{1ull << 50}, .extracted = Bytes{1ull << 60}, .members = 100'000'000};
+
+/// What a tar holds, and as whom it is read.
+struct Part {
+    FilePath tree;
+    std::string file;
+    std::string note;
+};
+
+Part part_of(const SandboxSpec& spec, std::string_view kind)
+{
+    if (kind == snapshot_kind::kRootTar)
+        return {.tree = {.path = "/", .user = "root"},
+                .file = std::string(snapshot_kind::kRootTarFile),
+                .note = "memory, processes and what is mounted are not part of it"};
+    const std::string tree = workspace_of(spec);
+    return {.tree = {.path = tree, .user = {}},
+            .file = kWorkspaceFile,
+            .note = fmt::format("only {} is part of it; memory and processes are not", tree)};
+}
+
+} // namespace
+
+bool is_kind(std::string_view kind) noexcept
+{
+    return kind == snapshot_kind::kRootTar || kind == snapshot_kind::kWorkspaceTar;
+}
+
+std::string workspace_of(const SandboxSpec& spec)
+{
+    if (!spec.workdir.empty()) return spec.workdir;
+    return spec.user == "root" ? "/root" : "/home/user";
+}
+
+Status check(const SandboxSpec& spec, std::string_view kind)
+{
+    const bool of_host = spec.root.kind == Template::Kind::Host || spec.root.kind == Template::Kind::Live;
+    if (kind != snapshot_kind::kRootTar || !of_host) return {};
+    return fail(
+        Code::Unsupported,
+        "the programs of template {} are the host's own and cannot be taken along: a snapshot of kind "
+        "{} has the sandbox's work",
+        to_string(spec.root), snapshot_kind::kWorkspaceTar);
+}
+
+Task<Result<SnapshotTaken>> take(Backend& backend, SandboxHandle sandbox, SandboxSpec spec,
+                                 SnapshotRequest request)
+{
+    const auto begun = system_clock().steady();
+    Part part = part_of(spec, request.kind);
+    if (!backend.capabilities().can(Operation::Users)) part.tree.user.clear(); // it has but one
+    BERTH_CO_TRY(auto file, ZstdWriter::create(request.directory, part.file));
+    const ByteSink sink = [&](std::string_view bytes) {
+        if (request.progress) request.progress(bytes.size());
+        return file.write(bytes);
+    };
+    std::uint64_t left_out = 0;
+    ArchiveOptions options;
+    options.whole = request.kind == snapshot_kind::kRootTar;
+    options.left_out = [&](const std::string&, std::string_view) { ++left_out; };
+    BERTH_CO_CHECK(co_await backend.read_archive(std::move(sandbox), part.tree, std::move(options), sink));
+    BERTH_CO_TRY(const auto written, file.finish());
+    SnapshotTaken taken{.kind = request.kind,
+                        .bytes = written.bytes,
+                        .sha256 = written.sha256,
+                        .file = part.file,
+                        .live_copy = true,
+                        .elapsed = system_clock().steady() - begun,
+                        .notes = {part.note}};
+    if (left_out != 0)
+        taken.notes.push_back(fmt::format("{} sockets and devices cannot be part of it", left_out));
+    co_return taken;
+}
+
+Task<Status> restore(Backend& backend, SandboxHandle sandbox, SandboxSpec spec, std::string directory)
+{
+    BERTH_CO_TRY(auto file, ZstdReader::open(directory, kWorkspaceFile));
+    const ByteSource source = [&] { return file.read(); };
+    co_return co_await backend.write_archive(std::move(sandbox), {.path = workspace_of(spec), .user = {}},
+                                             source, kOurOwn);
+}
+
+} // namespace berth::tar_snapshot

@@ -1,12 +1,17 @@
 #include "store/sqlite/connection.hpp"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace berth::store {
 
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr int kBusyMilliseconds = 10'000;
+constexpr auto kLookAgain = 2ms;
 
 Code code_of(int sqlite)
 {
@@ -33,6 +38,19 @@ std::string_view remedy(int sqlite)
     case SQLITE_FULL: return " (make room on the disk of the state directory)";
     case SQLITE_READONLY: return " (the state directory must be writable)";
     default: return "";
+    }
+}
+
+/// A fresh file gets its journal from the first who opens it. Two who read its old mode at the same time
+/// both want to change it, and SQLite tells one of them so at once, whatever the busy timeout: waiting
+/// with a read lock could last for ever. Asked again, the file has its journal.
+int use_journal(sqlite3* raw)
+{
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyMilliseconds);
+    for (;;) {
+        const int code = sqlite3_exec(raw, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
+        if ((code & 0xff) != SQLITE_BUSY || std::chrono::steady_clock::now() > until) return code;
+        std::this_thread::sleep_for(kLookAgain);
     }
 }
 
@@ -107,8 +125,9 @@ Result<Connection> Connection::open(const std::string& path)
     sqlite3_extended_result_codes(raw, 1);
     sqlite3_busy_timeout(raw, kBusyMilliseconds);
     // FULL: a commit is on disk when it returns, in WAL mode too.
-    BERTH_CHECK(connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
-                                   "PRAGMA trusted_schema=OFF;"));
+    if (const int failed = use_journal(raw); failed != SQLITE_OK) return sqlite_error(raw, failed);
+    BERTH_CHECK(
+        connection.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF;"));
     return connection;
 }
 

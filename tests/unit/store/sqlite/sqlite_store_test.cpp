@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -264,6 +265,23 @@ TEST_F(SqliteStoreTest, OneBadWriteOfACommitUndoesOnlyItself)
     EXPECT_EQ(conflicts, 6);
     EXPECT_EQ(s->list({})->size(), 7u);
     EXPECT_EQ(s->ledger({})->size(), 6u);
+}
+
+/// The journal of a fresh file is chosen by the first; SQLite does not let the others wait for that.
+TEST_F(SqliteStoreTest, ManyMayOpenAFreshOneAtTheSameTime)
+{
+    for (int round = 0; round < 20; ++round) {
+        const std::string fresh = fmt::format("{}/{}.db", dir_, round);
+        std::latch begin(8);
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 8; ++t)
+            threads.emplace_back([&] {
+                begin.arrive_and_wait();
+                const auto opened = SqliteStore::open(fresh, clock_);
+                EXPECT_TRUE(opened) << opened.error().line();
+            });
+        for (auto& thread : threads) thread.join();
+    }
 }
 
 TEST_F(SqliteStoreTest, OfManyProcessesOneGetsTheKey)

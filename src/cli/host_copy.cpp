@@ -22,13 +22,15 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
-/// One file as an archive tells it: its entry, then its content with the holes filled.
+/// One file as an archive tells it: its entry, then its content without the holes, which cost a sandbox
+/// nothing and are as large as it likes.
 class OneFile {
 public:
     static Result<OneFile> open(int spool, const ArchiveLimits& limits)
     {
+        BERTH_CHECK(rewind(spool));
         BERTH_TRY(auto reader, image::TarReader::open(spool, image::stream_limit(limits)));
-        OneFile out(std::move(reader), limits);
+        OneFile out(std::move(reader));
         BERTH_TRY(const bool any, out.reader_.next(out.entry_));
         if (!any || out.entry_.kind != image::TarEntry::Kind::File)
             return fail(Code::Invalid, "the sandbox gave something else than a file");
@@ -39,40 +41,65 @@ public:
 
     [[nodiscard]] const image::TarEntry& entry() const { return entry_; }
 
-    /// The next bytes, never more than the entry has told; none at the end.
-    Result<std::string> next()
+    /// The next bytes and their place, behind those before and within the file; none at the end.
+    Result<std::optional<image::TarBlock>> next()
     {
-        const std::int64_t left = entry_.size - at_;
-        if (left == 0) return std::string{};
-        if (!block_ && !ended_) {
-            BERTH_TRY(block_, reader_.block());
-            ended_ = !block_;
+        for (;;) {
+            BERTH_TRY(const auto block, reader_.block());
+            if (!block) return std::nullopt;
+            const auto length = static_cast<std::int64_t>(block->bytes.size());
+            if (block->offset < at_ || block->offset > entry_.size || length > entry_.size - block->offset)
+                return fail(Code::Invalid, "the archive of the sandbox is damaged");
+            at_ = block->offset + length;
+            if (length > 0) return block;
         }
-        const std::int64_t data = block_ ? std::min(block_->offset, entry_.size) : entry_.size;
-        std::string piece;
-        if (data > at_) {
-            piece.assign(std::min<std::size_t>(static_cast<std::size_t>(data - at_), kPiece), '\0');
-        } else {
-            piece = block_->bytes.substr(0, static_cast<std::size_t>(left));
-            block_.reset();
-            if (piece.empty()) return next();
-        }
-        at_ += static_cast<std::int64_t>(piece.size());
-        return piece;
     }
 
 private:
-    OneFile(image::TarReader reader, const ArchiveLimits& limits)
-        : reader_(std::move(reader)), limits_(limits)
-    {
-    }
+    explicit OneFile(image::TarReader reader) : reader_(std::move(reader)) {}
     image::TarReader reader_;
-    ArchiveLimits limits_;
     image::TarEntry entry_;
-    std::optional<image::TarBlock> block_;
     std::int64_t at_ = 0;
-    bool ended_ = false;
 };
+
+Result<std::vector<image::TarExtent>> extents_of(OneFile file)
+{
+    std::vector<image::TarExtent> out;
+    const auto size = static_cast<std::uint64_t>(file.entry().size);
+    for (;;) {
+        BERTH_TRY(const auto block, file.next());
+        if (!block) break;
+        const auto offset = static_cast<std::uint64_t>(block->offset);
+        if (!out.empty() && out.back().offset + out.back().size == offset)
+            out.back().size += block->bytes.size();
+        else
+            out.push_back({.offset = offset, .size = block->bytes.size()});
+    }
+    if (out.empty() || out.back().offset + out.back().size < size) out.push_back({.offset = size, .size = 0});
+    return out;
+}
+
+Status write_file(OneFile& file, int out)
+{
+    for (;;) {
+        BERTH_TRY(const auto block, file.next());
+        if (!block) break;
+        if (::lseek(out, block->offset, SEEK_SET) < 0) return fail_errno("finding a place in a file");
+        BERTH_CHECK(write_all(out, block->bytes));
+    }
+    if (::ftruncate(out, file.entry().size) != 0) return fail_errno("sizing a file");
+    return {};
+}
+
+Status pass_zeros(std::int64_t count, const ByteSink& sink)
+{
+    const std::string zeros(kPiece, '\0');
+    for (std::size_t n = 0; count > 0; count -= static_cast<std::int64_t>(n)) {
+        n = std::min<std::size_t>(zeros.size(), static_cast<std::size_t>(count));
+        BERTH_CHECK(sink(std::string_view(zeros).substr(0, n)));
+    }
+    return {};
+}
 
 } // namespace
 
@@ -157,7 +184,6 @@ Status unpack_tree(int spool, const CopyTarget& target, const ArchiveLimits& lim
 
 Status unpack_file(int spool, const CopyTarget& target, const ArchiveLimits& limits)
 {
-    BERTH_CHECK(rewind(spool));
     BERTH_TRY(auto file, OneFile::open(spool, limits));
     const UniqueFd directory(::open(target.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return fail_errno("opening {}", printable(target.directory));
@@ -166,11 +192,7 @@ Status unpack_file(int spool, const CopyTarget& target, const ArchiveLimits& lim
                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!out) return fail_errno("creating a file in {}", printable(target.directory));
     ScopeExit undo([&] { ::unlinkat(directory.get(), beside.c_str(), 0); });
-    for (;;) {
-        BERTH_TRY(const auto piece, file.next());
-        if (piece.empty()) break;
-        BERTH_CHECK(write_all(out.get(), piece));
-    }
+    BERTH_CHECK(write_file(file, out.get()));
     if (const auto& mtime = file.entry().mtime) {
         const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, *mtime};
         (void)::futimens(out.get(), &times[0]); // a date no file system knows is not worth a failure
@@ -184,12 +206,14 @@ Status unpack_file(int spool, const CopyTarget& target, const ArchiveLimits& lim
 
 Status pass_file(int spool, const ArchiveLimits& limits, const ByteSink& sink)
 {
-    BERTH_CHECK(rewind(spool));
     BERTH_TRY(auto file, OneFile::open(spool, limits));
+    std::int64_t at = 0;
     for (;;) {
-        BERTH_TRY(const auto piece, file.next());
-        if (piece.empty()) return {};
-        BERTH_CHECK(sink(piece));
+        BERTH_TRY(const auto block, file.next());
+        if (!block) return pass_zeros(file.entry().size - at, sink);
+        BERTH_CHECK(pass_zeros(block->offset - at, sink));
+        BERTH_CHECK(sink(block->bytes));
+        at = block->offset + static_cast<std::int64_t>(block->bytes.size());
     }
 }
 
@@ -199,24 +223,27 @@ Result<ByteSource> renamed_archive(UniqueFd spool, std::string name, const Archi
         UniqueFd spool;
         OneFile file;
         std::string head;
-        bool ended = false;
+        std::string tail;
     };
-    BERTH_CHECK(rewind(spool.get()));
+    BERTH_TRY(auto first, OneFile::open(spool.get(), limits));
+    BERTH_TRY(const auto extents, extents_of(std::move(first)));
     BERTH_TRY(auto file, OneFile::open(spool.get(), limits));
     const auto& entry = file.entry();
     image::TarMember member{.name = std::move(name), .mode = static_cast<unsigned>(entry.mode)};
     member.size = static_cast<std::uint64_t>(entry.size);
     member.modified = entry.mtime.value_or(timespec{});
-    std::string head = image::tar::header(member);
+    std::uint64_t stored = 0;
+    for (const auto& extent : extents) stored += extent.size;
+    std::string head =
+        stored == member.size ? image::tar::header(member) : image::tar::sparse_header(member, extents);
+    std::string tail = image::tar::padding(stored) + image::tar::end();
     // A function that is copied: its copies read on together.
-    const auto state = std::make_shared<State>(std::move(spool), std::move(file), std::move(head));
+    const auto state =
+        std::make_shared<State>(std::move(spool), std::move(file), std::move(head), std::move(tail));
     return ByteSource([state]() -> Result<std::string> {
         if (!state->head.empty()) return std::exchange(state->head, {});
-        BERTH_TRY(auto piece, state->file.next());
-        if (!piece.empty() || state->ended) return piece;
-        state->ended = true;
-        const auto size = static_cast<std::uint64_t>(state->file.entry().size);
-        return image::tar::padding(size) + image::tar::end();
+        BERTH_TRY(const auto block, state->file.next());
+        return block ? std::string(block->bytes) : std::exchange(state->tail, {});
     });
 }
 

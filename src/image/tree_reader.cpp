@@ -25,7 +25,7 @@ constexpr std::size_t kDeepest = 256;      // each level holds a descriptor
 constexpr std::size_t kWidest = 1'000'000; // names of a directory are held and sorted
 constexpr std::size_t kMostLinked = 1'000'000;
 constexpr std::size_t kMostXattrs = 64u << 10; // as the kernel has it, of one value and of all names
-constexpr std::size_t kMostExtents = 10'000;   // of a sparse file; one with more is written in full
+constexpr std::size_t kMostExtents = 50'000;   // of a sparse file: within what TarReader takes for an entry
 constexpr std::size_t kReadSize = std::size_t{256} << 10;
 
 Result<std::vector<std::string>> names_in(int directory, const std::string& path)
@@ -58,24 +58,29 @@ int open_in(int directory, const std::string& name, std::uint64_t resolve)
     return static_cast<int>(::syscall(SYS_openat2, directory, name.c_str(), &how, sizeof how));
 }
 
-/// Where the file has data. Empty where it cannot be told, or is not worth telling.
-std::vector<TarExtent> extents_of(int file, const struct stat& st)
+/// Where the file has data. Empty where it cannot be told, or is not worth telling: it is written in full
+/// then, but not where that would be much more than it takes in the sandbox, whose limits count no holes.
+Result<std::vector<TarExtent>> extents_of(int file, const struct stat& st, const std::string& path)
 {
+    constexpr int full = 4; // times of what it takes
     std::vector<TarExtent> out;
     const auto size = st.st_size;
-    if (size == 0 || st.st_blocks * 512 >= size) return out;
+    const auto taken = st.st_blocks * 512;
+    if (size == 0 || taken >= size) return out;
     for (off_t at = 0; at < size;) {
         const off_t data = ::lseek(file, at, SEEK_DATA);
         if (data < 0 && errno == ENXIO) break;
         const off_t hole = data < 0 ? -1 : ::lseek(file, data, SEEK_HOLE);
-        if (hole < 0 || out.size() == kMostExtents) return {};
+        if (out.size() == kMostExtents && size / full > taken)
+            return fail(Code::Exhausted, "{} has more than {} holes", printable(path), kMostExtents);
+        if (hole < 0 || out.size() == kMostExtents) return std::vector<TarExtent>{};
         const off_t end = std::min(hole, size);
         if (data < end)
             out.push_back(
                 {.offset = static_cast<std::uint64_t>(data), .size = static_cast<std::uint64_t>(end - data)});
         at = end;
     }
-    if (out.size() == 1 && out[0].size == static_cast<std::uint64_t>(size)) return {};
+    if (out.size() == 1 && out[0].size == static_cast<std::uint64_t>(size)) return std::vector<TarExtent>{};
     const auto end = static_cast<std::uint64_t>(size);
     if (out.empty() || out.back().offset + out.back().size < end) out.push_back({.offset = end, .size = 0});
     return out;
@@ -299,7 +304,7 @@ Status TreeReader::open_file(int object, TarMember member, std::string& out)
     member.size = static_cast<std::uint64_t>(st.st_size);
     file.path = member.name;
     BERTH_CHECK(add_xattrs(file.content.get(), member));
-    file.extents = extents_of(file.content.get(), st);
+    BERTH_TRY(file.extents, extents_of(file.content.get(), st, member.name));
     if (file.extents.empty()) {
         file.extents.push_back({.offset = 0, .size = member.size});
         out += tar::header(member);

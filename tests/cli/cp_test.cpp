@@ -101,6 +101,35 @@ TEST(Cp, MovesALargeFileUnchanged)
     EXPECT_TRUE(berth({"cp", box.id() + ":/tmp/large", "-"}).out == bytes);
 }
 
+TEST(Cp, AHoleStaysAHole)
+{
+    const Box one;
+    const Box two;
+    ASSERT_EQ(
+        one.shell("echo begin >/tmp/sparse && truncate -s 40G /tmp/sparse && echo end >>/tmp/sparse").code,
+        0);
+    const std::string file = Place::here().dir("holes") + "/sparse";
+    ASSERT_EQ(berth({"cp", one.id() + ":/tmp/sparse", file}).code, 0);
+    struct stat st{};
+    ASSERT_EQ(::stat(file.c_str(), &st), 0);
+    EXPECT_EQ(st.st_size, (off_t{40} << 30) + 4);
+    EXPECT_LT(st.st_blocks * 512, 1 << 20);
+    ASSERT_EQ(berth({"cp", one.id() + ":/tmp/sparse", two.id() + ":/tmp/renamed"}).code, 0);
+    EXPECT_EQ(two.shell("stat -c %s /tmp/renamed; test $(stat -c %b /tmp/renamed) -lt 2048 && echo small;"
+                        "head -n 1 /tmp/renamed; tail -c 4 /tmp/renamed")
+                  .out,
+              "42949672964\nsmall\nbegin\nend\n");
+}
+
+TEST(Cp, FillsHolesInAStream)
+{
+    const Box box;
+    ASSERT_EQ(box.shell("truncate -s 3M /tmp/f && echo middle >>/tmp/f && truncate -s 7M /tmp/f").code, 0);
+    std::string expected(7u << 20, '\0');
+    expected.replace(3u << 20, 7, "middle\n");
+    EXPECT_TRUE(berth({"cp", box.id() + ":/tmp/f", "-"}).out == expected);
+}
+
 TEST(Cp, GoesFromOneSandboxToAnother)
 {
     const Box one;

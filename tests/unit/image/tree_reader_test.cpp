@@ -144,6 +144,36 @@ TEST(TreeReaderTest, AWholeTreeHasItsLinksPipesAndAttributes)
     }
 }
 
+/// A byte in each of `count` pieces of a file, and as much of nothing between them as is asked for.
+void write_pieces(const std::string& path, off_t count, off_t apart)
+{
+    const UniqueFd file(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
+    for (off_t i = 0; i < count; ++i) ASSERT_EQ(::pwrite(file.get(), "x", 1, i * apart), 1);
+}
+
+/// What a limit on the disk of a sandbox counts is not to grow on its way out.
+TEST(TreeReaderTest, ManyHolesAreNotFilledIn)
+{
+    const sys::TempDir from;
+    write_pieces(from / "sparse", 12'000, off_t{32} << 10);
+    const auto packed = pack(from.path());
+    ASSERT_TRUE(packed) << packed.error().line();
+    EXPECT_LT(packed->tar.size(), 12'000u * (8u << 10));
+    const Box box;
+    ASSERT_TRUE(unpack(packed->tar, box.dest.get()));
+    EXPECT_EQ(box.stat("sparse").st_size, 11'999 * (32 << 10) + 1);
+}
+
+TEST(TreeReaderTest, HolesThatCannotBeToldAreNotFilledInEither)
+{
+    const sys::TempDir from;
+    write_pieces(from / "sparse", 50'001, off_t{1} << 20);
+    const auto packed = pack(from.path());
+    ASSERT_FALSE(packed);
+    EXPECT_EQ(packed.error().code, Code::Exhausted);
+    EXPECT_THAT(packed.error().message, ::testing::HasSubstr("holes"));
+}
+
 TEST(TreeReaderTest, KeepsHolesAsHoles)
 {
     const sys::TempDir from;

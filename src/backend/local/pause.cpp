@@ -20,6 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kPatience = 10s;
 constexpr const char* kRecord = "paused";
+constexpr const char* kDoor = "door";
 constexpr std::int64_t kMany = std::int64_t{1} << 60;
 
 /// Milliseconds of the clock that begins with the machine: what is paused does not outlive it.
@@ -62,16 +63,28 @@ bool turn_is_free(int directory)
 
 } // namespace
 
+/// Two locks, like a door and the room behind it. Those who start hold the door for as long as it takes to
+/// step in; who wants to freeze keeps it shut until the room is empty. With the room alone there would
+/// always be somebody in it.
 Result<Turn> Turn::take(int directory, Kind kind)
 {
-    UniqueFd lock(::openat(directory, "exec", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    if (!lock) return fail_errno("opening the logs of a sandbox");
-    const int how = kind == Kind::Start ? LOCK_SH : LOCK_EX;
-    if (!sys::wait_until(kPatience, [&] { return ::flock(lock.get(), how | LOCK_NB) == 0; }))
+    UniqueFd room(::openat(directory, "exec", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!room) return fail_errno("opening the logs of a sandbox");
+    UniqueFd opened(::openat(directory, kDoor, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600));
+    if (!opened) return fail_errno("opening the door to the logs of a sandbox");
+    const Turn door(std::move(opened)); // gives it back, like a turn
+    const bool starts = kind == Kind::Start;
+    const int how = (starts ? LOCK_SH : LOCK_EX) | LOCK_NB;
+    const auto enter = [&] {
+        if (::flock(door.lock_.get(), how) != 0) return false;
+        if (::flock(room.get(), how) == 0) return true;
+        if (starts) ::flock(door.lock_.get(), LOCK_UN);
+        return false;
+    };
+    if (!sys::wait_until(kPatience, enter))
         return fail(Code::Unavailable, "{}",
-                    kind == Kind::Start ? "the sandbox is being frozen"
-                                        : "commands are being started all the time");
-    return Turn(std::move(lock));
+                    starts ? "the sandbox is being frozen" : "commands are being started all the time");
+    return Turn(std::move(room));
 }
 
 Turn::~Turn()

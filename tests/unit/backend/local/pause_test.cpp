@@ -1,8 +1,11 @@
+#include <fcntl.h>
+
 #include <csignal>
 #include <thread>
 
 #include <gmock/gmock.h>
 
+#include "backend/local/pause.hpp"
 #include "backend_place.hpp"
 #include "sys/cgroup.hpp"
 
@@ -137,13 +140,39 @@ TEST_F(PauseTest, CommandsThatStartMeanwhileNeverFreezeTheKeeper)
             if (run_task(backend_->exec(made.handle, shell("true")))) ++started;
     });
     for (int i = 0; i < 40; ++i) {
+        const int before = started;
+        for (const auto until = in(20s); started == before && system_clock().steady() < until;)
+            std::this_thread::sleep_for(1ms);
+        EXPECT_GT(started, before);
         pause(made.handle);
         EXPECT_EQ(run_task(backend_->inspect(made.handle))->health, Health::Healthy);
         resume(made.handle);
     }
     enough = true;
     starter.join();
-    EXPECT_GT(started, 0);
+}
+
+/// At every moment one of them has its turn: without a queue nobody could freeze.
+TEST_F(PauseTest, ManyWhoStartCommandsDoNotKeepItOut)
+{
+    const Made made;
+    std::atomic<bool> enough = false;
+    std::vector<std::jthread> starters;
+    for (int i = 0; i < 6; ++i)
+        starters.emplace_back([&] {
+            const auto directory = UniqueFd(::open((dir_ + "/state/sandbox/" + made.handle.native).c_str(),
+                                                   O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+            while (!enough) {
+                const auto turn = Turn::take(directory.get(), Turn::Kind::Start);
+                EXPECT_TRUE(turn) << turn.error().line();
+                std::this_thread::sleep_for(2ms); // the start of a command
+            }
+        });
+    for (int i = 0; i < 20 && !HasFatalFailure(); ++i) {
+        pause(made.handle);
+        resume(made.handle);
+    }
+    enough = true;
 }
 
 TEST_F(PauseTest, APausedCommandCanBeKilledAndTheRestStaysPaused)

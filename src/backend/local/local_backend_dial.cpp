@@ -1,5 +1,7 @@
 #include <sys/socket.h>
 
+#include <cstring>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -50,6 +52,17 @@ Task<int> connected(int socket, SteadyTime until)
     co_return error;
 }
 
+/// Where nobody listens the kernel may give a connection the port it is going to as its own, and TCP lets
+/// two that call each other meet, even if both are one. It would answer with what it is sent.
+bool is_its_own_peer(int socket)
+{
+    sockaddr_storage ours{}, theirs{};
+    socklen_t our_size = sizeof ours, their_size = sizeof theirs;
+    return ::getsockname(socket, reinterpret_cast<sockaddr*>(&ours), &our_size) == 0 &&
+           ::getpeername(socket, reinterpret_cast<sockaddr*>(&theirs), &their_size) == 0 &&
+           our_size == their_size && std::memcmp(&ours, &theirs, our_size) == 0;
+}
+
 } // namespace
 
 Task<Result<UniqueFd>> LocalBackend::dial(SandboxHandle sandbox, std::uint16_t port)
@@ -61,7 +74,8 @@ Task<Result<UniqueFd>> LocalBackend::dial(SandboxHandle sandbox, std::uint16_t p
         const auto ask = [&](Sandbox& s) { return s.dial(port, version); };
         auto socket = co_await with(sandbox, ask);
         if (!socket && !of_connecting(socket.error())) co_return std::unexpected(std::move(socket).error());
-        const int ended = socket ? co_await connected(socket->get(), until) : socket.error().sys.value();
+        int ended = socket ? co_await connected(socket->get(), until) : socket.error().sys.value();
+        if (ended == 0 && is_its_own_peer(socket->get())) ended = ECONNREFUSED;
         if (ended == 0) co_return *std::move(socket);
         // A sandbox without IPv6 says so; the word about IPv4 is the one to tell.
         if (version == 4 || ended == ECONNREFUSED || ended == EINPROGRESS) error = ended;

@@ -1,9 +1,14 @@
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include <gmock/gmock.h>
 
+#include "backend/local/instance.hpp"
 #include "backend_place.hpp"
 
 namespace berth::local {
@@ -75,6 +80,29 @@ TEST_F(DialTest, NamesThePortNobodyListensOn)
     const std::string id = make_sandbox_id(system_clock());
     const SandboxHandle nobody{.sandbox = id, .native = id};
     EXPECT_EQ(run_task(backend_->dial(nobody, 80)).error().code, Code::NotFound);
+}
+
+/// With few ports to choose from the kernel soon gives a connection the one it is going to.
+TEST_F(DialTest, DoesNotTakeAConnectionToItselfForAServer)
+{
+    if (::geteuid() != 0) GTEST_SKIP() << "sets the ports of a namespace; as root: ./dev test";
+    const Made made;
+    const UniqueFd directory(
+        ::open((dir_ + "/state/sandbox/" + made.handle.native).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const auto instance = read_instance(directory.get());
+    ASSERT_TRUE(instance) << instance.error().line();
+    std::jthread([&] {
+        const UniqueFd network(
+            ::open(fmt::format("/proc/{}/ns/net", instance->keeper.pid).c_str(), O_RDONLY | O_CLOEXEC));
+        ASSERT_EQ(::setns(network.get(), CLONE_NEWNET), 0);
+        const UniqueFd range(::open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC));
+        ASSERT_EQ(::write(range.get(), "40000 40001", 11), 11);
+    }).join();
+    for (int i = 0; i < 8; ++i) {
+        const auto refused = run_task(backend_->dial(made.handle, 40000));
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code, Code::Unavailable);
+    }
 }
 
 TEST_F(DialTest, APausedServerAnswersWhenItIsResumed)

@@ -193,6 +193,24 @@ std::string dump(const Value& value)
     return bj::serialize(clean);
 }
 
+std::optional<std::string> not_utf8(const Value& value)
+{
+    const auto bad = [](std::string_view text) { return beyond_ascii(text) && printable_utf8(text) != text; };
+    if (const auto* s = value.if_string())
+        return bad({s->data(), s->size()}) ? std::optional<std::string>("") : std::nullopt;
+    if (const auto* a = value.if_array()) {
+        for (std::size_t i = 0; i < a->size(); ++i)
+            if (auto at = not_utf8((*a)[i])) return fmt::format("/{}{}", i, *at);
+    } else if (const auto* o = value.if_object()) {
+        for (const auto& item : *o) {
+            const std::string key = "/" + std::string(item.key());
+            if (bad(item.key())) return key;
+            if (auto at = not_utf8(item.value())) return key + *at;
+        }
+    }
+    return std::nullopt;
+}
+
 std::string dump(const Object& object) { return dump(Value(object)); }
 
 std::string dump_pretty(const Value& value)

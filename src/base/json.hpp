@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,9 @@ struct Limits {
 /// Compact, one line. Bytes that are not UTF-8 are replaced, so the result always parses.
 [[nodiscard]] std::string dump(const Value& value);
 [[nodiscard]] std::string dump(const Object& object);
+
+/// Where the first string or key is that is not UTF-8, like "/env/PATH": dump() would change it.
+[[nodiscard]] std::optional<std::string> not_utf8(const Value& value);
 
 /// Indented by two spaces, for people.
 [[nodiscard]] std::string dump_pretty(const Value& value);

@@ -87,6 +87,20 @@ Status named_conflict(Status status, const SandboxRecord& record)
                 printable(record.key, 80));
 }
 
+/// What would come back as something else, or not at all, is refused before it is anybody's sandbox.
+Status check_kept(const SandboxSpec& spec)
+{
+    const json::Object document = to_json(spec);
+    if (const auto where = json::not_utf8(document))
+        return fail(Code::Invalid, "{} of the sandbox is not UTF-8: a sandbox that is kept cannot have it",
+                    printable(*where, 120));
+    const std::size_t size = json::dump(document).size();
+    if (size > json::Limits{}.bytes)
+        return fail(Code::Invalid, "what the sandbox is asked to be takes {} bytes; {} at most", size,
+                    json::Limits{}.bytes);
+    return {};
+}
+
 Result<std::optional<SandboxRecord>> first_record(Statement& row)
 {
     BERTH_TRY(const bool found, row.step());
@@ -98,6 +112,7 @@ Result<std::optional<SandboxRecord>> first_record(Statement& row)
 
 Status insert_record(Connection& db, const SandboxRecord& record)
 {
+    BERTH_CHECK(check_kept(record.spec));
     BERTH_TRY(auto row,
               db.prepare("INSERT INTO sandbox (id, version, key, name, backend, native, state, live, "
                          "generation, spec, spec_hash, snapshot, superseded_by, created, last_used, idle, "

@@ -110,6 +110,16 @@ TEST(JsonDump, EscapesInvalidKeysAsWell)
     EXPECT_TRUE(parse(dump_pretty(Value(object))));
 }
 
+TEST(JsonDump, TellsWhatItWouldChange)
+{
+    const auto good = parse(R"({"a":["\u00fc",{"":"x"}]})");
+    ASSERT_TRUE(good);
+    EXPECT_EQ(not_utf8(*good), std::nullopt);
+    EXPECT_EQ(not_utf8(Value("\xff")), "");
+    EXPECT_EQ(not_utf8(Object{{"a", Array{1, Object{{"b", "x\xc3"}}}}}), "/a/1/b");
+    EXPECT_EQ(not_utf8(Object{{"\xff", 1}}), "/\xff");
+}
+
 TEST(JsonDump, IsIndentedForPeople)
 {
     EXPECT_EQ(dump_pretty(*parse(R"({"a":[1,{}],"b":[]})")),

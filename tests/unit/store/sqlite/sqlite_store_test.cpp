@@ -87,6 +87,29 @@ TEST_F(SqliteStoreTest, KeepsARecordAcrossOpenings)
     EXPECT_EQ(events->front().data.at("why").as_string(), "test");
 }
 
+/// JSON has no other text: it would come back changed, and a changed path is another directory.
+TEST_F(SqliteStoreTest, RefusesWhatWouldNotComeBackAsItWas)
+{
+    const auto kept = store();
+    const auto refuse = [&](const std::function<void(SandboxSpec&)>& spoil) {
+        auto wanted = record();
+        spoil(wanted.spec);
+        const auto inserted = kept->insert(wanted, {event(wanted.id(), "sandbox_created")});
+        EXPECT_FALSE(inserted);
+        return inserted ? std::string() : inserted.error().message;
+    };
+    EXPECT_THAT(refuse([](auto& spec) { spec.env["A"] = "\xff"; }), HasSubstr("/env/A"));
+    EXPECT_THAT(refuse([](auto& spec) { spec.labels["\xff"] = "x"; }), HasSubstr("/labels/\\xff"));
+    EXPECT_THAT(refuse([](auto& spec) { spec.mounts[0].source = "/src\xff"; }),
+                HasSubstr("/mounts/0/source"));
+    EXPECT_THAT(refuse([](auto& spec) { spec.volumes = {{.name = "\xff", .target = "/v"}}; }),
+                HasSubstr("/volumes/0/name"));
+    EXPECT_THAT(refuse([](auto& spec) { spec.labels["a"] = std::string(9u << 20, 'x'); }),
+                HasSubstr("bytes"));
+    EXPECT_EQ(kept->list({})->size(), 0u);
+    EXPECT_EQ(kept->ledger({})->size(), 0u);
+}
+
 TEST_F(SqliteStoreTest, IsClosedToOthers)
 {
     const auto s = store();

@@ -4,12 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "base/io.hpp"
 #include "base/json_reader.hpp"
 #include "base/strings.hpp"
 #include "base/unique_fd.hpp"
+#include "sys/remove_tree.hpp"
 
 namespace berth::volumes {
 
@@ -85,10 +84,9 @@ Status remove(const std::string& root, const Known& volume)
     const std::string trash = volume.directory + std::string(kTrash);
     if (::renameat(all.get(), volume.directory.c_str(), all.get(), trash.c_str()) != 0 && errno != ENOENT)
         return fail_errno("removing volume '{}'", printable(volume.name, 60));
-    std::error_code failed;
-    std::filesystem::remove_all(fmt::format("{}/{}", root, trash), failed); // never follows a link
-    if (failed)
-        return fail_with(failed.value(), "removing the files of volume '{}'", printable(volume.name, 60));
+    if (auto gone = sys::remove_tree(all.get(), trash); !gone)
+        return std::unexpected(std::move(gone).error().while_doing(
+            fmt::format("removing the files of volume '{}'", printable(volume.name, 60))));
     if (::unlinkat(all.get(), (volume.directory + std::string(kCard)).c_str(), 0) != 0 && errno != ENOENT)
         return fail_errno("removing volume '{}'", printable(volume.name, 60));
     return {};

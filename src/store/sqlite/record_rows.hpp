@@ -9,6 +9,9 @@
 /// Rows of the table `sandbox`. Inside somebody's transaction, or for reading alone.
 namespace berth::store {
 
+/// The JSON of a specification in some record, which an error names.
+[[nodiscard]] Result<SandboxSpec> read_kept(const std::string& text, const std::string& whose);
+
 [[nodiscard]] Status insert_record(Connection& db, const SandboxRecord& record);
 /// Conflict when its version is not `before`.
 [[nodiscard]] Status update_record(Connection& db, const SandboxRecord& record, std::uint64_t before);

@@ -26,8 +26,7 @@ Result<SnapshotRecord> read_snapshot(const Statement& row)
                        .created = wall_time(row.number(7)),
                        .spec = {}};
     if (const auto text = row.text(12); !text.empty()) {
-        BERTH_TRY(const auto document, json::parse(text));
-        BERTH_TRY(out.spec, read_spec(json::Reader(document)));
+        BERTH_TRY(out.spec, read_kept(text, "snapshot " + out.id));
     }
     return out;
 }
@@ -36,9 +35,13 @@ Result<SnapshotRecord> read_snapshot(const Statement& row)
 
 Status insert_snapshot(Connection& db, const SnapshotRecord& snapshot)
 {
+    // Whoever recovers takes the newest, and whoever collects keeps it: a clock that stepped back must not
+    // put it behind those before it.
     BERTH_TRY(auto row,
               db.prepare("INSERT INTO snapshot (id, sandbox, kind, parent, note, sha256, bytes, created, "
-                         "backend, file, live_copy, internal, spec) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+                         "backend, file, live_copy, internal, spec) VALUES (?1,?2,?3,?4,?5,?6,?7,"
+                         "max(?8, ifnull((SELECT max(created) + 1 FROM snapshot WHERE sandbox=?2), ?8)),"
+                         "?9,?10,?11,?12,?13)"));
     row.bind(snapshot.id).bind(snapshot.sandbox).bind(snapshot.kind).bind(snapshot.parent);
     row.bind(snapshot.note).bind(snapshot.sha256).bind(snapshot.bytes).bind(ticks(snapshot.created));
     row.bind(snapshot.backend).bind(snapshot.file).bind(std::int64_t{snapshot.live_copy ? 1 : 0});

@@ -212,6 +212,26 @@ TEST_F(SqliteStoreTest, KeepsSnapshotsNewestFirst)
     EXPECT_EQ(s->ledger({.type = "snapshot_deleted"})->size(), 1u);
 }
 
+TEST_F(SqliteStoreTest, TheLastSnapshotIsTheNewestAlsoWhenTheClockStepsBack)
+{
+    const auto s = store();
+    std::vector<std::string> ids;
+    for (const auto step : {0h, -24h, 1h, 24h}) {
+        clock_.time += step;
+        SnapshotRecord taken;
+        taken.id = make_snapshot_id(clock_);
+        taken.sandbox = "sbx_a";
+        taken.kind = "layer";
+        taken.created = clock_.time;
+        ASSERT_TRUE(s->add_snapshot(taken, {}));
+        ids.insert(ids.begin(), taken.id);
+    }
+    std::vector<std::string> listed;
+    for (const auto& one : *s->snapshots("sbx_a")) listed.push_back(one.id);
+    EXPECT_EQ(listed, ids);
+    EXPECT_EQ(s->snapshots("sbx_a")->front().created, clock_.time) << "the right time, once it is later";
+}
+
 TEST_F(SqliteStoreTest, LeasesToOneHolderUntilTheTimeIsOver)
 {
     const auto one = store(), other = store();
@@ -237,6 +257,20 @@ TEST_F(SqliteStoreTest, RefusesAStoreOfANewerVersion)
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::Unsupported);
     EXPECT_THAT(refused.error().message, HasSubstr("newer berth"));
+}
+
+TEST_F(SqliteStoreTest, NamesTheRecordThatIsDamaged)
+{
+    const auto wanted = record("demo");
+    ASSERT_TRUE(store()->insert(wanted, {}));
+    {
+        auto db = Connection::open(file_);
+        ASSERT_TRUE(db->execute("UPDATE sandbox SET spec = '{', native = id"));
+    }
+    const auto damaged = store()->list({});
+    ASSERT_FALSE(damaged);
+    EXPECT_EQ(damaged.error().code, Code::Internal) << "nobody asked for anything wrong";
+    EXPECT_THAT(damaged.error().message, HasSubstr("record of sandbox " + wanted.id()));
 }
 
 TEST_F(SqliteStoreTest, TellsWhatIsNoStore)

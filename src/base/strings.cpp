@@ -106,6 +106,18 @@ std::size_t utf8_length(std::string_view text)
     return need;
 }
 
+/// Turns the direction of text or ends a line without looking like it (U+200E, U+200F, U+2028 to U+202E,
+/// U+2066 to U+2069): a name could pass for another. `text` begins with a valid sequence of three bytes.
+bool steers(std::string_view text)
+{
+    const auto byte = [&](std::size_t i) {
+        return static_cast<unsigned>(static_cast<unsigned char>(text[i]));
+    };
+    const unsigned point = (byte(0) & 0x0fU) << 12U | (byte(1) & 0x3fU) << 6U | (byte(2) & 0x3fU);
+    return point == 0x200e || point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+           (point >= 0x2066 && point <= 0x2069);
+}
+
 } // namespace
 
 Result<Bytes> parse_bytes(std::string_view text)
@@ -192,7 +204,7 @@ std::string printable(std::string_view text, std::size_t limit)
         const auto c = static_cast<unsigned char>(text[0]);
         // C1 controls (U+0080..U+009F) steer some terminals just as ESC does.
         const bool c1 = n == 2 && c == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
-        if (n == 0 || c < 0x20 || c == 0x7f || c1) {
+        if (n == 0 || c < 0x20 || c == 0x7f || c1 || (n == 3 && steers(text))) {
             out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : fmt::format("\\x{:02x}", c);
             text.remove_prefix(1);
         } else {

@@ -59,6 +59,9 @@ TEST(Printable, CannotSteerATerminal)
     EXPECT_EQ(printable("x\xc2\x9bz"), "x\\xc2\\x9bz");
     EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
     EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
+    EXPECT_EQ(printable("a\u202etxt.exe"), "a\\xe2\\x80\\xaetxt.exe");
+    EXPECT_EQ(printable("a\u2028b\u2066c"), "a\\xe2\\x80\\xa8b\\xe2\\x81\\xa6c");
+    EXPECT_EQ(printable("a\u2026\u2030\u4e16"), "a\u2026\u2030\u4e16");
     EXPECT_EQ(printable("aaaa", 2), "aa…");
 }
 

@@ -37,8 +37,7 @@ struct Options {
 
 Result<ArchiveLimits> limits_of(const Options& o)
 {
-    // Far beyond any workspace: bounds for what is hostile, not for what is large.
-    ArchiveLimits limits{.input = Bytes{1ull << 40}, .extracted = Bytes{1ull << 40}, .members = 5'000'000};
+    auto limits = ArchiveLimits::whole_tree();
     if (o.links == "refuse")
         limits.links = ExternalLinks::Refuse;
     else if (o.links == "drop")

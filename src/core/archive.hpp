@@ -30,11 +30,26 @@ struct ArchiveOptions {
 /// What becomes of links that lead out of the tree.
 enum class ExternalLinks { Keep, Refuse, Drop };
 
+/// Which names a member may have: those that mean the same on every system, or all that Linux has. A
+/// backslash and a drive letter are only the latter.
+enum class MemberNames { Portable, Any };
+
 struct ArchiveLimits {
     Bytes input = 1_GiB;
     Bytes extracted = 4_GiB;
     std::uint64_t members = 100'000;
     ExternalLinks links = ExternalLinks::Keep;
+    MemberNames names = MemberNames::Portable;
+
+    /// Far beyond any workspace: bounds for what is hostile, not for what is large. All that a sandbox's
+    /// tree can be, as read_archive gives it.
+    [[nodiscard]] static constexpr ArchiveLimits whole_tree()
+    {
+        return {.input = Bytes{1ull << 40},
+                .extracted = Bytes{1ull << 40},
+                .members = 5'000'000,
+                .names = MemberNames::Any};
+    }
 };
 
 } // namespace berth

@@ -15,9 +15,11 @@ using Kind = ArchiveMember::Kind;
 
 constexpr std::size_t kLongestName = 255;
 constexpr std::size_t kLongestPath = 4095;
-constexpr std::size_t kDeepest = 250;           // TreeReader must be able to read it again
-constexpr std::uint64_t kMostNames = 64u << 20; // they are held in memory
-constexpr std::uint64_t kHeaders = 4096;        // of one member, on average
+constexpr std::size_t kDeepest = 250;                  // TreeReader must be able to read it again
+constexpr std::size_t kDeepestTree = 256;              // what TreeReader reads
+constexpr std::uint64_t kMostNames = 64u << 20;        // they are held in memory
+constexpr std::uint64_t kMostNamesOfTree = 256u << 20; // some millions of files
+constexpr std::uint64_t kHeaders = 4096;               // of one member, on average
 
 std::unexpected<Error> refuse(std::string_view reason, const std::string& member)
 {
@@ -77,18 +79,20 @@ Result<std::string> ArchiveRules::path_of(const TarEntry& entry)
     const std::string& name = entry.name;
     if (name.empty()) return refuse("no name", name);
     if (name.front() == '/') return refuse("absolute name", name);
-    if (name.find('\\') != std::string::npos) return refuse("backslash in the name", name);
+    const bool any = limits_.names == MemberNames::Any;
+    const std::size_t deepest = any ? kDeepestTree : kDeepest;
+    if (!any && name.find('\\') != std::string::npos) return refuse("backslash in the name", name);
     std::string path;
     std::size_t depth = 0;
     for (const auto& part : split(name, '/')) {
         if (part.empty() || part == ".") continue;
         if (part == "..") return refuse("'..' in the name", name);
         if (part.size() > kLongestName) return over("name too long", name, kLongestName, part.size());
-        if (path.empty() && part.size() >= 2 && part[1] == ':' && is_letter(part[0]))
+        if (!any && path.empty() && part.size() >= 2 && part[1] == ':' && is_letter(part[0]))
             return refuse("drive letter in the name", name);
         if (!path.empty()) path += '/';
         path += part;
-        if (++depth > kDeepest) return over("too deep", name, kDeepest, depth);
+        if (++depth > deepest) return over("too deep", name, deepest, depth);
     }
     if (path.size() > kLongestPath) return over("path too long", name, kLongestPath, path.size());
     return path;
@@ -119,7 +123,8 @@ Result<std::optional<ArchiveMember>> ArchiveRules::admit(const TarEntry& entry)
 {
     if (++count_ > limits_.members) return over("too many members", entry.name, limits_.members, count_);
     names_ += entry.name.size();
-    if (names_ > kMostNames) return over("names too large", entry.name, kMostNames, names_);
+    const auto most = limits_.names == MemberNames::Any ? kMostNamesOfTree : kMostNames;
+    if (names_ > most) return over("names too large", entry.name, most, names_);
     extracted_ += std::exchange(present_, 0);
 
     ArchiveMember member;

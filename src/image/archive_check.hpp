@@ -23,9 +23,9 @@ struct ArchiveMember {
 /// The rules an archive must keep, apart from any file system. A refusal is Invalid, or Exhausted for a
 /// limit, and says `archive: <reason> (member '…', limit …, actual …)`.
 ///
-/// Refused are names that are absolute, have "..", a drive letter or a backslash; hard links, devices,
-/// pipes and sockets; a root that is no directory; a name twice, unless both times a directory; a member
-/// below one that is none.
+/// Refused are names that are absolute, have ".." or, where they are to be portable, a drive letter or a
+/// backslash; hard links, devices, pipes and sockets; a root that is no directory; a name twice, unless
+/// both times a directory; a member below one that is none.
 class ArchiveRules {
 public:
     explicit ArchiveRules(const ArchiveLimits& limits) : limits_(limits) {}

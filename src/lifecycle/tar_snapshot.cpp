@@ -8,10 +8,6 @@ namespace {
 
 constexpr const char* kWorkspaceFile = "workspace.tar.zst";
 
-/// What we wrote and hashed comes back however large it is; its paths are judged as those of any other.
-constexpr ArchiveLimits kOurOwn{
-    .input = Bytes{1ull << 50}, .extracted = Bytes{1ull << 60}, .members = 100'000'000};
-
 /// What a tar holds, and as whom it is read.
 struct Part {
     FilePath tree;
@@ -88,8 +84,9 @@ Task<Status> restore(Backend& backend, SandboxHandle sandbox, SandboxSpec spec, 
 {
     BERTH_CO_TRY(auto file, ZstdReader::open(directory, kWorkspaceFile));
     const ByteSource source = [&] { return file.read(); };
+    // What could be taken can be restored.
     co_return co_await backend.write_archive(std::move(sandbox), {.path = workspace_of(spec), .user = {}},
-                                             source, kOurOwn);
+                                             source, ArchiveLimits::whole_tree());
 }
 
 } // namespace berth::tar_snapshot

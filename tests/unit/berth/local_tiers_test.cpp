@@ -257,6 +257,19 @@ TEST_F(RootTars, TheHostsOwnProgramsAreNotTakenAlong)
     EXPECT_FALSE(std::filesystem::exists(data_ + "/snapshot"));
 }
 
+/// Larger than the archives that a stranger may send, and with names that are none elsewhere.
+/// Larger than the archives that a stranger may send, and with names that are none elsewhere.
+TEST_F(LocalTiers, WhatAWorkspaceTarCouldTakeItBringsBack)
+{
+    auto one = open();
+    must(one->run(one->lifecycle().acquire(wish("demo"))));
+    shell(*one, "demo", R"(cd && truncate -s 5G big && touch 'a\b' c:d)");
+    const auto taken = one->run(one->lifecycle().snapshot("demo", {.kind = "berth_workspace_tar"}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    const auto copy = must(one->run(one->lifecycle().restore(taken->record.id, {.as_new = true})));
+    EXPECT_EQ(shell(*one, copy.record.id(), "cd && ls && stat -c %s big"), "a\\b\nbig\nc:d\n5368709120\n");
+}
+
 class ForkSafety : public LocalTiers {
 protected:
     void SetUp() override

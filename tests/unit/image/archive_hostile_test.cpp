@@ -51,6 +51,18 @@ TEST_P(ArchiveRefuses, BeforeAnythingIsWritten)
 
 RawTar good() { return RawTar().file("good", "1"); }
 
+/// From one Linux to another every name is what it is; what leads out is refused all the same.
+TEST(Archive, OfAWholeTreeHasEveryNameThatLinuxHas)
+{
+    const Box box;
+    const auto limits = ArchiveLimits::whole_tree();
+    ASSERT_TRUE(put(box, RawTar().file("a\\b", "1").file("c:d", "2").done(), limits));
+    EXPECT_EQ(box.read("a\\b"), "1");
+    EXPECT_EQ(box.read("c:d"), "2");
+    EXPECT_EQ(judge(good().file("../x", "1").done(), limits).error().code, Code::Invalid);
+    EXPECT_EQ(judge(good().file("/x", "1").done(), limits).error().code, Code::Invalid);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Each, ArchiveRefuses,
     ::testing::Values(Refused{"absolute name", good().file("/etc/x", "1").done()},

@@ -258,7 +258,6 @@ TEST_F(RootTars, TheHostsOwnProgramsAreNotTakenAlong)
 }
 
 /// Larger than the archives that a stranger may send, and with names that are none elsewhere.
-/// Larger than the archives that a stranger may send, and with names that are none elsewhere.
 TEST_F(LocalTiers, WhatAWorkspaceTarCouldTakeItBringsBack)
 {
     auto one = open();

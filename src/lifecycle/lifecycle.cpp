@@ -38,8 +38,12 @@ Result<std::optional<SandboxRecord>> find_in(Store& store, const std::string& re
 {
     if (is_id(ref, "sbx_")) return store.find(ref);
     BERTH_TRY(auto named, store.list({.name = ref, .limit = 1000}));
-    if (!named.empty() && !ref.empty()) return last_of(std::move(named));
+    if (ref.empty()) named.clear();
     BERTH_TRY(auto keyed, store.find_key(ref));
+    if (!named.empty() && keyed && keyed->id() != named.back().id())
+        return fail(Code::Conflict, "'{}' is the name of {} and the key of {}: use an id", printable(ref, 60),
+                    named.back().id(), keyed->id());
+    if (!named.empty()) return last_of(std::move(named));
     if (keyed) return keyed;
     const std::string prefix = ref.starts_with("sbx_") ? ref : "sbx_" + ref;
     if (prefix.size() < 6) return std::optional<SandboxRecord>{};

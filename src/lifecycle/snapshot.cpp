@@ -59,6 +59,8 @@ Task<Result<SnapshotTaken>> Lifecycle::take_tar(SandboxRecord record, SnapshotRe
     const bool stopped = record.state == State::Stopped;
     if (stopped) BERTH_CO_CHECK(co_await where->start(handle(record)));
     auto taken = co_await tar_snapshot::take(*where, handle(record), record.spec, std::move(request));
+    if (!taken)
+        taken = std::unexpected(std::move(taken).error().while_doing("taking a snapshot of " + record.id()));
     if (stopped) BERTH_CO_CHECK(co_await where->stop(handle(record), std::chrono::milliseconds(0)));
     co_return taken;
 }
@@ -91,8 +93,7 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
         taken = co_await where->snapshot(handle(record), request);
     if (!taken) {
         (void)co_await pool_.call([&] { return payload::remove(root, made.id); });
-        co_return std::unexpected(
-            std::move(taken).error().while_doing("taking a snapshot of " + record.id()));
+        co_return std::unexpected(std::move(taken).error());
     }
     hooks::kill_point("snapshot taken");
     BERTH_CO_CHECK(co_await pool_.call([&] { return payload::complete(root, made.id); }));

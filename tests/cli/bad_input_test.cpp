@@ -93,8 +93,8 @@ TEST(BadInput, Counts)
 TEST(BadInput, Names)
 {
     expect_refused({"--backend", "moon"}, {"no backend 'moon'"});
-    expect_refused({"--name", "no spaces please"}, {"bad host name"});
-    expect_refused({"--name", std::string(200, 'a')}, {"bad host name"});
+    expect_refused({"--name", "no spaces please"}, {"bad name"});
+    expect_refused({"--name", std::string(200, 'a')}, {"bad name"});
     expect_refused({"--user", "no/body"}, {"bad user"});
     expect_refused({"--env", "=value"}, {"bad environment variable"});
     expect_refused({"--env", "NOT_SET_ANYWHERE"}, {"NOT_SET_ANYWHERE is not set here"});

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
@@ -55,6 +57,9 @@ Result<Stack> read_stack(const json::Reader& at)
     return stack;
 }
 
+/// "host" of "host", "tar" of "tar:/a/root.tar".
+std::string_view kind_in(std::string_view root) { return root.substr(0, root.find(':')); }
+
 Result<LayerManifest> read_document(const json::Reader& at)
 {
     BERTH_CHECK(at.only(
@@ -73,8 +78,10 @@ Result<LayerManifest> read_document(const json::Reader& at)
     out.created = WallTime(std::chrono::nanoseconds(created));
     BERTH_TRY(const auto root, at.at("template"));
     BERTH_CHECK(root.only({"root", "identity"}));
-    BERTH_TRY(const auto text, read_text(root, "root"));
-    BERTH_TRY(out.root, parse_template(text));
+    BERTH_TRY(out.root, read_text(root, "root"));
+    constexpr std::string_view kinds[] = {"host", "dir", "tar", "oci"};
+    if (std::ranges::find(kinds, kind_in(out.root)) == std::end(kinds))
+        return root.refuse("'{}' is no template that layers stand on", printable(out.root, 60));
     BERTH_TRY(out.identity, read_text(root, "identity"));
     BERTH_TRY(out.stack, read_stack(at));
     BERTH_TRY(const auto live, at.at("live_copy"));
@@ -98,7 +105,7 @@ Result<UniqueFd> open_directory(const std::string& directory)
 Result<std::string> write_manifest(const std::string& directory, const LayerManifest& manifest, int layers)
 {
     json::Object root;
-    root["root"] = to_string(manifest.root);
+    root["root"] = manifest.root;
     root["identity"] = manifest.identity;
     json::Array stack;
     for (const auto& id : manifest.stack) stack.emplace_back(id);
@@ -151,10 +158,11 @@ Result<LayerManifest> read_manifest(const std::string& directory)
 
 Status check_template(const LayerManifest& manifest, const Template& root, const RootLayers& layers)
 {
-    if (manifest.root.kind != root.kind)
+    const std::string asked = to_string(root);
+    if (kind_in(manifest.root) != kind_in(asked))
         return fail(Code::Conflict, "snapshot {} stands on the template {}, not on {}", manifest.snapshot,
-                    to_string(manifest.root), to_string(root));
-    if (manifest.identity == layers.identity && (!manifest.identity.empty() || manifest.root == root))
+                    printable(manifest.root, 200), asked);
+    if (manifest.identity == layers.identity && (!manifest.identity.empty() || manifest.root == asked))
         return {};
     if (root.kind == Template::Kind::Host)
         return fail(
@@ -163,7 +171,7 @@ Status check_template(const LayerManifest& manifest, const Template& root, const
             "its layers may not fit them",
             manifest.snapshot, printable(manifest.identity, 80), layers.identity);
     return fail(Code::Conflict, "snapshot {} stands on {} with other contents ({}, not {})",
-                manifest.snapshot, to_string(manifest.root), printable(manifest.identity, 80),
+                manifest.snapshot, printable(manifest.root, 200), printable(manifest.identity, 80),
                 layers.identity);
 }
 

@@ -15,7 +15,7 @@ struct LayerManifest {
     std::string snapshot; ///< "snap_…"
     std::string sandbox;
     WallTime created{};
-    Template root;        ///< of the sandbox: the layers mean nothing without it
+    std::string root;     ///< template of the sandbox, in words: only ever compared, it may be gone
     std::string identity; ///< of the template's contents, as RootLayers has it
     Stack stack;
     bool live_copy = false;

@@ -195,7 +195,7 @@ Result<SnapshotTaken> take(Taking& taking, const SnapshotRequest& request)
     LayerManifest manifest{.snapshot = request.id,
                            .sandbox = instance.spec.id,
                            .created = system_clock().now(),
-                           .root = instance.spec.root,
+                           .root = to_string(instance.spec.root),
                            .identity = instance.layers.identity,
                            .stack = instance.stack};
     if (!taking.pidfd) {

@@ -147,6 +147,9 @@ Status Sandbox::exec(const ExecSpec& spec)
     // Held until the keeper has it: whoever freezes or ends it in good order waits for that.
     BERTH_TRY(const auto turn, Turn::take(directory_.get(), Turn::Kind::Start));
     if (!alive()) return fail(Code::Unavailable, "the keeper of {} is gone", native_);
+    if (spec.log_limit.count < keeper::kMinLogLimit || spec.log_limit.count > keeper::kMaxLogLimit)
+        return fail(Code::Invalid, "log limit {}: it must be {} to {}", show(spec.log_limit),
+                    show(Bytes{keeper::kMinLogLimit}), show(Bytes{keeper::kMaxLogLimit}));
     BERTH_TRY(const auto state, paused());
     if (state.now) return fail(Code::Conflict, "sandbox {} is paused: berth resume {}", id(), id());
     BERTH_TRY(auto starting, start(spec));

@@ -246,6 +246,28 @@ TEST_F(RootTars, EverythingComesBackAndWhatWasRemovedStaysAway)
     EXPECT_EQ(shell(*one, forked->forks.front().id(), "ls /var/lib"), "later\nlink\nnew\ntwin\n");
 }
 
+TEST_F(RootTars, ASnapshotOutlivesTheArchiveItsTemplateCameFrom)
+{
+    auto one = open();
+    must(one->run(one->lifecycle().acquire(rooted("demo"))));
+    const auto root = one->run(one->lifecycle().snapshot("demo", {.kind = "berth_rootfs_tar"}));
+    ASSERT_TRUE(root) << root.error().line();
+    const std::string archive = data_ + "-root.tar.zst";
+    std::filesystem::copy_file(data_ + "/snapshot/" + root->record.id + "/root.tar.zst", archive);
+    auto from_tar = rooted("tar");
+    from_tar.spec.root = {.kind = Template::Kind::Tar, .path = archive, .tag = {}};
+    must(one->run(one->lifecycle().acquire(from_tar)));
+    shell(*one, "tar", "echo kept > /var/lib/note");
+    const auto taken = one->run(one->lifecycle().snapshot("tar", {}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    std::filesystem::remove(archive);
+    const auto copy = must(one->run(one->lifecycle().restore(taken->record.id, {.as_new = true})));
+    EXPECT_EQ(shell(*one, copy.record.id(), "cat /var/lib/note"), "kept\n");
+    const auto collected = one->run(one->lifecycle().collect({}));
+    ASSERT_TRUE(collected) << collected.error().line();
+    for (const auto& action : collected->actions) EXPECT_EQ(action.failed, "") << action.object;
+}
+
 TEST_F(RootTars, TheHostsOwnProgramsAreNotTakenAlong)
 {
     auto one = open();

@@ -171,6 +171,18 @@ TEST_F(Tiers, WhatIsRefusedIsNeverRecorded)
     EXPECT_TRUE(one->store->list({.with_dead = true})->empty());
 }
 
+TEST_F(Tiers, ANameThatIsAnothersKeyStandsForNeither)
+{
+    auto one = process();
+    const auto keyed = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    const auto named = must(run_task(one->lifecycle->acquire(wish({}, "demo"))));
+    ASSERT_NE(keyed.record.id(), named.record.id());
+    EXPECT_EQ(run_task(one->lifecycle->find("demo")).error().code, Code::Conflict);
+    EXPECT_EQ(run_task(one->lifecycle->find(named.record.id()))->id(), named.record.id());
+    const auto both = must(run_task(one->lifecycle->acquire(wish("same", "same"))));
+    EXPECT_EQ(run_task(one->lifecycle->find("same"))->id(), both.record.id());
+}
+
 TEST_F(Tiers, ANameStandsForOneConfiguration)
 {
     auto one = process();

@@ -262,7 +262,7 @@ TEST(LayerManifest, IsReadBackAndRefusesTheRest)
     const LayerManifest good{.snapshot = make_snapshot_id(system_clock()),
                              .sandbox = make_sandbox_id(system_clock()),
                              .created = WallTime(5s),
-                             .root = {},
+                             .root = "host",
                              .identity = "f",
                              .stack = {make_layer_id(), make_layer_id()},
                              .live_copy = true,

@@ -34,6 +34,8 @@ const std::vector<Verb>& verbs()
         {"logs", "Show what a command has printed, also while it runs", logs_verb},
         {"cp", "Copy files into a sandbox, out of one, or across", cp_verb},
         {"port", "Reach a port of a sandbox from this machine", port_verb},
+        {"serve", "Serve sandboxes to other programs: E2B's protocol on one port", serve_verb},
+        {"key", "Make, list or remove API keys of the server", key_verb},
         {"doctor", "Tell what works on this machine, and what would fix the rest", doctor_verb},
         {"policy", "Show, check and explain policies", policy_verb},
         {"bench", "Measure against references in the same run", bench_verb},

@@ -38,6 +38,8 @@ int shell_verb(int argc, char** argv);
 int logs_verb(int argc, char** argv);
 int cp_verb(int argc, char** argv);
 int port_verb(int argc, char** argv);
+int serve_verb(int argc, char** argv);
+int key_verb(int argc, char** argv);
 int doctor_verb(int argc, char** argv);
 int policy_verb(int argc, char** argv);
 int bench_verb(int argc, char** argv);

@@ -1,7 +1,10 @@
 #include "core/backend.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 
+#include "base/io.hpp"
 #include "base/strings.hpp"
 #include "core/paused_time.hpp"
 #include "core/struck.hpp"
@@ -17,6 +20,7 @@ constexpr auto kFeedInterval = 10ms; // a command that does not read its input i
 constexpr auto kDeathPatience = 10s; // from SIGKILL to the kernel's word
 constexpr auto kLinger = 1s;         // a grandchild may hold the streams after the exit
 constexpr std::size_t kFeed = 32 * 1024;
+constexpr Bytes kLargestByDefault = 64_MiB;
 constexpr auto kPausedInterval = 100ms; // a paused sandbox is asked whether it still is
 
 SteadyTime now() { return system_clock().steady(); }
@@ -158,5 +162,30 @@ Task<Status> Backend::keep_alive(SandboxHandle, std::chrono::seconds) { co_retur
 Task<Result<SandboxHandle>> Backend::attach(std::string) { co_return unsupported(Operation::Attach, name()); }
 
 Task<Result<Collected>> Backend::collect(std::string, bool) { co_return Collected{}; }
+
+Task<Result<UniqueFd>> Backend::open_file(SandboxHandle sandbox, FilePath file)
+{
+    BERTH_CO_TRY(const auto bytes,
+                 co_await read_file(std::move(sandbox), std::move(file), kLargestByDefault));
+    UniqueFd memory(::memfd_create("file", MFD_CLOEXEC));
+    if (!memory) co_return fail_errno("making a file in memory");
+    BERTH_CO_CHECK(write_all(memory.get(), bytes));
+    if (::lseek(memory.get(), 0, SEEK_SET) != 0) co_return fail_errno("reading a file in memory");
+    co_return memory;
+}
+
+Task<Status> Backend::fill_file(SandboxHandle sandbox, FilePath file, FileContents contents)
+{
+    const auto limit = std::min(contents.limit, kLargestByDefault);
+    BERTH_CO_TRY(auto bytes, read_to_end(contents.source.get(), limit, printable(file.path)));
+    co_return co_await write_file(std::move(sandbox), std::move(file), std::move(bytes), contents.mode);
+}
+
+Task<Result<int>> Backend::exec_pid(SandboxHandle, std::string)
+{
+    co_return fail(Code::Unsupported, "backend {} does not tell the numbers of processes", name());
+}
+
+Task<Result<Usage>> Backend::usage(SandboxHandle) { co_return Usage{}; }
 
 } // namespace berth

@@ -97,6 +97,12 @@ struct Ended {
     std::vector<std::string> struck;
 };
 
+/// What the execs of a sandbox use; a backend leaves out what it cannot tell.
+struct Usage {
+    std::optional<std::chrono::microseconds> cpu; ///< since its instance was made
+    std::optional<Bytes> memory;
+};
+
 /// What a one-shot reads and who sees its events, in order.
 struct RunStreams {
     std::string input; ///< all of it; then comes its end
@@ -156,6 +162,16 @@ public:
     virtual Task<Status> make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents) = 0;
     virtual Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) = 0;
     virtual Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) = 0;
+
+    /// For contents too large for a string: a descriptor at the beginning of a regular file. By default
+    /// read_file(), up to 64 MiB.
+    virtual Task<Result<UniqueFd>> open_file(SandboxHandle sandbox, FilePath file);
+    /// Truncates and writes the file the path leads to, or makes it. By default write_file(), up to 64 MiB.
+    virtual Task<Status> fill_file(SandboxHandle sandbox, FilePath file, FileContents contents);
+    /// The number of an exec's process inside, while it runs. By default Unsupported.
+    virtual Task<Result<int>> exec_pid(SandboxHandle sandbox, std::string exec);
+    /// By default nothing is told.
+    virtual Task<Result<Usage>> usage(SandboxHandle sandbox);
 
     // Optional: a backend that does not claim the operation answers Unsupported, naming both.
 

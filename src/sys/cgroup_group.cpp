@@ -287,6 +287,16 @@ Result<std::chrono::microseconds> SandboxGroup::throttled() const
     return std::chrono::microseconds(keyed_value(text, "throttled_usec").value_or(0));
 }
 
+Result<std::chrono::microseconds> SandboxGroup::cpu_used() const
+{
+    // A v2 group counts it without any controller.
+    if (v2_) {
+        BERTH_TRY(const auto text, read_file_at(v2_.get(), "cpu.stat"));
+        if (const auto used = keyed_value(text, "usage_usec")) return std::chrono::microseconds(*used);
+    }
+    return fail(Code::Unsupported, "this group does not count processor time");
+}
+
 Result<Bytes> SandboxGroup::memory_current() const
 {
     BERTH_TRY(const auto text, read(Controller::Memory, "memory.usage_in_bytes", "memory.current"));

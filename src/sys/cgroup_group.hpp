@@ -75,6 +75,7 @@ public:
     [[nodiscard]] Result<std::uint64_t> oom_kills() const;             ///< processes the memory limit killed
     [[nodiscard]] Result<std::uint64_t> pids_max_events() const;       ///< forks the pids limit refused
     [[nodiscard]] Result<std::chrono::microseconds> throttled() const; ///< how long the cpu limit held them
+    [[nodiscard]] Result<std::chrono::microseconds> cpu_used() const;
     [[nodiscard]] Result<Bytes> memory_current() const;
     [[nodiscard]] Result<Bytes> memory_peak() const;
 

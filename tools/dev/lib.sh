@@ -97,6 +97,25 @@ link_programs() {
     done
 }
 
+# install_sdks BUILD: what tests/sdk runs, from npm by name and lock file, into BUILD/sdk. Does nothing when it is
+# there already.
+install_sdks() {
+    local place=$1/sdk lock=tests/sdk/package-lock.json
+    if [[ -x $place/node_modules/.bin/node ]] && cmp -s "$lock" "$place/package-lock.json"; then return 0; fi
+    command -v npm >/dev/null || {
+        say "no npm here: the SDK tests are skipped (apt-get install npm)"
+        return 1
+    }
+    mkdir -p "$place"
+    cp tests/sdk/package.json "$lock" tests/sdk/.npmrc "$place/"
+    say "installing the SDKs that tests run"
+    if ! (cd "$place" && npm ci --no-audit --no-fund >npm.log 2>&1); then
+        say "npm could not install them ($place/npm.log): the SDK tests are skipped"
+        rm -f "$place/package-lock.json"
+        return 1
+    fi
+}
+
 # Every C++ source of ours, as git knows it plus what is new in the working tree.
 sources() { git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' | sort -u; }
 

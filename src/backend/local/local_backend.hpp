@@ -58,6 +58,11 @@ public:
     Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) override;
     Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
 
+    Task<Result<UniqueFd>> open_file(SandboxHandle sandbox, FilePath file) override;
+    Task<Status> fill_file(SandboxHandle sandbox, FilePath file, FileContents contents) override;
+    Task<Result<int>> exec_pid(SandboxHandle sandbox, std::string exec) override;
+    Task<Result<Usage>> usage(SandboxHandle sandbox) override;
+
     Task<Status> pause(SandboxHandle sandbox) override;
     Task<Status> resume(SandboxHandle sandbox) override;
     Task<Result<UniqueFd>> dial(SandboxHandle sandbox, std::uint16_t port) override;

@@ -32,14 +32,20 @@ FileEntry::Kind kind_of(sys::FileKind kind)
     return FileEntry::Kind::Other;
 }
 
-FileEntry entry_of(sys::FileEntry entry)
+FileEntry entry_of(sys::FileEntry entry, const image::ReadIds& ids)
 {
+    constexpr std::uint64_t nobody = 65534;
+    const auto inside = [&](std::uint32_t id, std::uint32_t first) {
+        return static_cast<std::uint32_t>(std::min(ids.inside(id, first), nobody));
+    };
     return {.name = std::move(entry.name),
             .kind = kind_of(entry.kind),
             .size = entry.size,
             .mode = entry.mode,
             .modified = entry.modified,
-            .target = std::move(entry.target)};
+            .target = std::move(entry.target),
+            .uid = inside(entry.uid, ids.first_uid),
+            .gid = inside(entry.gid, ids.first_gid)};
 }
 
 /// The end of an exec whose keeper is gone: as the log has it, or unknown.
@@ -174,23 +180,34 @@ Task<Status> LocalBackend::write_file(SandboxHandle sandbox, FilePath file, std:
 
 Task<Result<std::vector<FileEntry>>> LocalBackend::list_files(SandboxHandle sandbox, FilePath directory)
 {
-    const auto list = [&](const sys::SandboxFiles& files) -> Result<std::vector<FileEntry>> {
+    image::ReadIds ids;
+    const auto open = [&](Sandbox& s) {
+        ids = s.shown_ids();
+        return s.files(directory.user);
+    };
+    BERTH_CO_TRY(const auto files, co_await with(sandbox, open));
+    co_return co_await pool_.call([&]() -> Result<std::vector<FileEntry>> {
         BERTH_TRY(auto entries, files.list(directory.path));
         std::vector<FileEntry> out;
         out.reserve(entries.size());
-        for (auto& entry : entries) out.push_back(entry_of(std::move(entry)));
+        for (auto& entry : entries) out.push_back(entry_of(std::move(entry), ids));
         return out;
-    };
-    co_return co_await with_files(sandbox, directory.user, list);
+    });
 }
 
 Task<Result<FileEntry>> LocalBackend::stat_file(SandboxHandle sandbox, FilePath file)
 {
-    const auto stat = [&](const sys::SandboxFiles& files) -> Result<FileEntry> {
-        BERTH_TRY(auto entry, files.stat(file.path));
-        return entry_of(std::move(entry));
+    image::ReadIds ids;
+    const auto open = [&](Sandbox& s) {
+        ids = s.shown_ids();
+        return s.files(file.user);
     };
-    co_return co_await with_files(sandbox, file.user, stat);
+    BERTH_CO_TRY(const auto files, co_await with(sandbox, open));
+    co_return co_await pool_.call([&]() -> Result<FileEntry> {
+        const auto follow = file.follow ? sys::Follow::Yes : sys::Follow::No;
+        BERTH_TRY(auto entry, files.stat(file.path, follow));
+        return entry_of(std::move(entry), ids);
+    });
 }
 
 Task<Status> LocalBackend::make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents)
@@ -213,6 +230,31 @@ Task<Status> LocalBackend::remove_file(SandboxHandle sandbox, FilePath file, Rem
     const auto depth = tree == RemoveTree::Yes ? sys::Depth::Tree : sys::Depth::Entry;
     const auto remove = [&](const sys::SandboxFiles& files) { return files.remove(file.path, depth); };
     co_return co_await with_files(sandbox, file.user, remove);
+}
+
+Task<Result<UniqueFd>> LocalBackend::open_file(SandboxHandle sandbox, FilePath file)
+{
+    const auto open = [&](const sys::SandboxFiles& files) { return files.open_file(file.path); };
+    co_return co_await with_files(sandbox, file.user, open);
+}
+
+Task<Status> LocalBackend::fill_file(SandboxHandle sandbox, FilePath file, FileContents contents)
+{
+    const auto fill = [&](const sys::SandboxFiles& files) {
+        return files.write_from(file.path, contents.source.get(), contents.limit,
+                                {.how = sys::WriteOptions::How::InPlace, .mode = contents.mode});
+    };
+    co_return co_await with_files(sandbox, file.user, fill);
+}
+
+Task<Result<int>> LocalBackend::exec_pid(SandboxHandle sandbox, std::string exec)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.exec_pid(exec); });
+}
+
+Task<Result<Usage>> LocalBackend::usage(SandboxHandle sandbox)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) -> Result<Usage> { return s.usage(); });
 }
 
 Task<Result<std::vector<ExecInfo>>> LocalBackend::execs(SandboxHandle sandbox)

@@ -91,12 +91,18 @@ public:
     [[nodiscard]] Status close_input(const std::string& exec, std::uint64_t write_id);
     [[nodiscard]] Status resize(const std::string& exec, TerminalSize size);
     [[nodiscard]] Result<std::vector<keeper::Item>> execs() { return keeper_.list(); }
+    /// The number of its process inside. NotFound: the keeper does not have it any more.
+    [[nodiscard]] Result<int> exec_pid(const std::string& exec);
+    [[nodiscard]] Usage usage() const;
     /// Every exec that has a log, oldest first.
     [[nodiscard]] Result<std::vector<ExecInfo>> all_execs() const;
 
     /// The sandbox's files with the rights of a user inside; empty: the sandbox's own user. Nobody freezes
     /// them while the answer lives.
     [[nodiscard]] Result<sys::SandboxFiles> files(const std::string& user = {}) const;
+
+    /// How the ids of its files are shown.
+    [[nodiscard]] image::ReadIds shown_ids() const;
 
     /// The same for whole trees; `reader` may read what the sandbox's root may, whoever it belongs to.
     struct Trees {
@@ -172,6 +178,7 @@ private:
     bool opened_ = false; ///< made by another process: what is mounted is not held open
     std::optional<sys::KeptGroup> group_;
     std::map<std::string, Adopted> adopted_; ///< execs with a narrower policy
+    std::map<std::string, pid_t> pids_;      ///< of execs that were started here, the last of them
     std::deque<Spare> spares_;
     std::uint64_t spare_count_ = 0;
     std::map<std::string, std::vector<std::string>> struck_; ///< by exec, until it is forgotten

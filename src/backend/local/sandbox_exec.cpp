@@ -185,6 +185,10 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
     BERTH_TRY(const auto launched, keeper_.exec(what, *starting.log));
     if (!launched.started())
         return std::unexpected(start_error(launched.step, launched.error, spec, what.cwd));
+    // The oldest goes: whoever asks for a number asks at once.
+    constexpr std::size_t most = 1024;
+    pids_[spec.id] = launched.pid;
+    if (pids_.size() > most) pids_.erase(pids_.begin());
     return {};
 }
 

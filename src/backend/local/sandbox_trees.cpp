@@ -6,25 +6,33 @@
 
 namespace berth::local {
 
+image::ReadIds Sandbox::shown_ids() const
+{
+    constexpr std::uint32_t range = 65536;
+    const auto& identity = prepared_->identity;
+    if (identity.mode == IdMode::Mapped) {
+        const auto first = identity.outside(0);
+        return {.first_uid = first, .first_gid = first, .count = range};
+    }
+    if (identity.mode == IdMode::Own && prepared_->plan.layers.kind != Template::Kind::Live)
+        return {.first_uid = ::geteuid(), .first_gid = ::getegid(), .count = 1, .shown = kUserId};
+    return {};
+}
+
 /// Root of a mapped sandbox may read what belongs to any of its users, because its capabilities hold for
 /// their ids. A thread of ours has none inside, so one keeps the right to read everything, and the reader
 /// asks whose each file is.
 Result<Sandbox::Trees> Sandbox::trees(const std::string& user) const
 {
-    constexpr std::uint32_t range = 65536;
     const auto& identity = prepared_->identity;
     Account account = prepared_->user;
     if (!user.empty()) {
         BERTH_TRY(account, account_for(user, prepared_->plan.layers, identity));
     }
     BERTH_TRY(auto own, files(user));
-    Trees out{.files = std::move(own), .reader = std::nullopt, .ids = {}};
-    if (identity.mode == IdMode::Own && prepared_->plan.layers.kind != Template::Kind::Live)
-        out.ids = {.first_uid = ::geteuid(), .first_gid = ::getegid(), .count = 1, .shown = kUserId};
-    if (identity.mode != IdMode::Mapped) return out;
+    Trees out{.files = std::move(own), .reader = std::nullopt, .ids = shown_ids()};
+    if (identity.mode != IdMode::Mapped || account.uid != 0) return out;
     const auto first = identity.outside(0);
-    out.ids = {.first_uid = first, .first_gid = first, .count = range};
-    if (account.uid != 0) return out;
     BERTH_TRY(auto root, open_of_keeper("root", O_RDONLY | O_DIRECTORY));
     const sys::FileCredentials all{
         .uid = first, .gid = identity.outside(account.gid), .groups = {}, .reads_all = true};

@@ -26,6 +26,26 @@ ExitStatus exit_of(int status)
 
 } // namespace
 
+Result<int> Sandbox::exec_pid(const std::string& exec)
+{
+    // One that has ended already is not in the keeper's list any more.
+    if (const auto known = pids_.find(exec); known != pids_.end()) return known->second;
+    BERTH_TRY(const auto number, keeper_id(exec));
+    BERTH_TRY(const auto items, keeper_.list());
+    for (const auto& item : items)
+        if (item.exec == number && item.pid > 0) return item.pid;
+    return fail(Code::NotFound, "sandbox {} has no process of {}", id(), exec);
+}
+
+Usage Sandbox::usage() const
+{
+    Usage out;
+    if (!group_) return out;
+    if (const auto cpu = group_->execs().cpu_used()) out.cpu = *cpu;
+    if (const auto memory = group_->execs().memory_current()) out.memory = *memory;
+    return out;
+}
+
 Result<std::vector<ExecInfo>> Sandbox::all_execs() const
 {
     return list_logs(directory_.get(), LogKeeper::Lives);

@@ -16,6 +16,7 @@ fi
 need build test
 case $preset in asan | tsan) need sanitize ;; esac
 build_tree "$preset" all
+install_sdks "build/$preset" || true
 link_programs
 
 build=$TREE/build/$preset

@@ -1,0 +1,186 @@
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "base/log.hpp"
+#include "base/strings.hpp"
+#include "cli/session.hpp"
+#include "cli/verbs.hpp"
+#include "server/gate/keys.hpp"
+#include "server/gate/self_signed.hpp"
+#include "server/serve.hpp"
+
+namespace berth::cli {
+
+namespace {
+
+struct Options {
+    Common common;
+    std::string listen = "127.0.0.1:7600";
+    std::string domain;
+    std::string backend = "local";
+    bool no_auth = false;
+    std::string tls_cert;
+    std::string tls_key;
+    bool self_signed = false;
+    std::vector<std::string> origins;
+    std::string drain = "5s";
+};
+
+std::string environment(const char* name)
+{
+    const char* value = std::getenv(name); // NOLINT(concurrency-mt-unsafe): before any thread
+    return value == nullptr ? std::string{} : std::string(value);
+}
+
+Status parse_listen(const std::string& text, http::HostOptions& out)
+{
+    const auto colon = text.rfind(':');
+    const auto bad = [&] {
+        return fail(Code::Invalid, "--listen '{}' is not ADDRESS:PORT", printable(text, 80));
+    };
+    if (colon == std::string::npos) return bad();
+    out.address = text.substr(0, colon);
+    if (out.address.starts_with('[') && out.address.ends_with(']'))
+        out.address = out.address.substr(1, out.address.size() - 2);
+    if (out.address == "localhost") out.address = "127.0.0.1";
+    const auto port = parse_int(text.substr(colon + 1), 0, 65535, "port");
+    if (!port || out.address.empty()) return bad();
+    out.port = static_cast<std::uint16_t>(*port);
+    return {};
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+/// What a person pastes to use the server from another program.
+struct Lines {
+    std::string url;
+    std::string key;
+    std::string domain;
+    std::string authority;
+};
+
+std::string show_url(const http::HostOptions& host, std::uint16_t port)
+{
+    std::string address = host.address;
+    if (address == "0.0.0.0" || address == "::") address = "127.0.0.1";
+    if (address.find(':') != std::string::npos) address = "[" + address + "]";
+    return fmt::format("{}://{}:{}", host.tls ? "https" : "http", address, port);
+}
+
+void print_lines(const Common& common, const Lines& lines)
+{
+    if (common.json) {
+        json::Object out;
+        out["listening"] = lines.url;
+        if (!lines.key.empty()) out["key"] = lines.key;
+        if (!lines.domain.empty()) out["domain"] = lines.domain;
+        if (!lines.authority.empty()) out["ca"] = lines.authority;
+        std::cout << json::dump(out) << std::endl;
+        return;
+    }
+    std::cout << "listening on " << lines.url << "\n\nE2B SDK:\n";
+    const std::string key = lines.key.empty() ? "e2b_0000" : lines.key;
+    std::cout << "  export E2B_API_KEY=" << key << "\n";
+    if (!lines.domain.empty() && lines.url.starts_with("https")) {
+        std::cout << "  export E2B_DOMAIN=" << lines.domain << "\n";
+    } else {
+        std::cout << "  export E2B_API_URL=" << lines.url << "\n  export E2B_SANDBOX_URL=" << lines.url
+                  << "\n";
+    }
+    if (!lines.authority.empty()) std::cout << "  export NODE_EXTRA_CA_CERTS=" << lines.authority << "\n";
+    std::cout << std::endl;
+}
+
+Result<int> run(const Options& o)
+{
+    server::ServeOptions options;
+    BERTH_CHECK(parse_listen(o.listen, options.host));
+    if (o.no_auth && !is_loopback(options.host.address))
+        return fail(Code::Denied, "--no-auth is for loopback addresses alone, not for {}",
+                    options.host.address);
+    if (o.tls_cert.empty() != o.tls_key.empty())
+        return fail(Code::Invalid, "--tls-cert and --tls-key belong together");
+    if (o.self_signed && !o.tls_cert.empty())
+        return fail(Code::Invalid, "--tls-self-signed and --tls-cert exclude each other");
+    options.authentication = !o.no_auth;
+    options.domain = o.domain;
+    options.backend = o.backend;
+    options.origins.insert(o.origins.begin(), o.origins.end());
+    BERTH_TRY(const auto drain, parse_duration(o.drain));
+    options.drain = std::chrono::ceil<std::chrono::milliseconds>(drain);
+    BERTH_TRY(const auto path, state_path(o.common));
+    BERTH_TRY(const auto berth, Berth::open({.data = path, .threads = 16}));
+    Lines lines{.domain = o.domain};
+    if (!o.tls_cert.empty()) options.host.tls = http::TlsFiles{.certificate = o.tls_cert, .key = o.tls_key};
+    if (o.self_signed) {
+        std::vector<std::string> names{"localhost", "127.0.0.1", "::1"};
+        const std::string bare = o.domain.substr(0, o.domain.find(':'));
+        if (!bare.empty()) {
+            names.push_back(bare);
+            names.push_back("*." + bare);
+        }
+        if (!is_loopback(options.host.address) && options.host.address != "0.0.0.0" &&
+            options.host.address != "::")
+            names.push_back(options.host.address);
+        BERTH_TRY(const auto made, gate::self_signed(berth->data() + "/tls", names));
+        options.host.tls = made.files;
+        lines.authority = made.authority;
+    }
+    options.own_key = environment("BERTH_API_KEY");
+    if (!o.no_auth) {
+        gate::Keys keys(berth->data());
+        if (options.own_key.empty()) {
+            BERTH_TRY(lines.key, keys.first());
+        } else {
+            lines.key = "$BERTH_API_KEY";
+        }
+    }
+    const auto host = options.host;
+    server::Server server(*berth, std::move(options));
+    BERTH_CHECK(berth->run(server.run([&](std::uint16_t port) {
+        lines.url = show_url(host, port);
+        print_lines(o.common, lines);
+    })));
+    return 0;
+}
+
+} // namespace
+
+int serve_verb(int argc, char** argv)
+{
+    CLI::App app("Serve the sandboxes of this machine to other programs until Ctrl-C: E2B's protocol on one\n"
+                 "port, for unmodified SDKs. Prints the lines to paste. Sandboxes outlive the server.\n\n"
+                 "Example:\n"
+                 "  berth serve --listen 127.0.0.1:7600\n",
+                 "berth serve");
+    Options o;
+    app.add_option("--listen", o.listen, "Where to listen (default 127.0.0.1:7600; port 0: a free one)")
+        ->type_name("ADDR:PORT");
+    app.add_option("--domain", o.domain,
+                   "Ports of sandboxes have names below it, PORT-ID.DOMAIN; with the port clients use")
+        ->type_name("NAME[:PORT]");
+    app.add_option("--backend", o.backend, "Where sandboxes are made (default local)")->type_name("NAME");
+    app.add_flag("--no-auth", o.no_auth, "Ask for no key; on loopback addresses alone");
+    app.add_option("--allow-origin", o.origins, "A web page's origin that may use the server; '*': all")
+        ->type_name("ORIGIN")
+        ->allow_extra_args(false);
+    app.add_option("--tls-cert", o.tls_cert, "Speak TLS with this certificate (PEM, the whole chain)")
+        ->type_name("FILE");
+    app.add_option("--tls-key", o.tls_key, "Its key (PEM)")->type_name("FILE");
+    app.add_flag("--tls-self-signed", o.self_signed,
+                 "Speak TLS with a certificate of our own; the lines name the authority to trust");
+    app.add_option("--drain", o.drain, "At the end, wait this long for requests under way (default 5s)")
+        ->type_name("TIME");
+    add_common(app, o.common);
+    if (gathering(app)) return 0;
+    if (const auto done = parse(app, o.common, argc, argv)) return *done;
+    // The access log is what a server says; somebody who wants less says so.
+    if (o.common.log_level.empty() && environment("BERTH_LOG").empty())
+        log::configure(log::Level::Info, log::parse_format(o.common.log_format).value_or(log::Format::Text));
+    const auto code = run(o);
+    return code ? *code : report(code.error(), o.common);
+}
+
+} // namespace berth::cli

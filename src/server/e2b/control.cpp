@@ -1,0 +1,479 @@
+#include "server/e2b/control.hpp"
+
+#include <algorithm>
+
+#include <boost/asio/this_coro.hpp>
+
+#include "base/brief.hpp"
+#include "base/json_reader.hpp"
+#include "base/strings.hpp"
+#include "protocol/e2b/fields.hpp"
+#include "protocol/e2b/listing.hpp"
+#include "server/e2b/template_name.hpp"
+
+namespace berth::e2b {
+
+namespace {
+
+using namespace std::chrono_literals;
+using http::Response;
+
+constexpr std::size_t kBodyLimit = std::size_t{4} << 20;
+
+Response failure(const Error& error)
+{
+    const int status = http::status_of(error);
+    return http::json_response(status, error_body(status, error.message));
+}
+
+bool has_metadata(const Entry& entry, const std::map<std::string, std::string>& wanted)
+{
+    return std::ranges::all_of(wanted, [&](const auto& pair) {
+        const auto at = entry.metadata.find(pair.first);
+        return at != entry.metadata.end() && at->second == pair.second;
+    });
+}
+
+/// Newest first, or oldest; those of one moment by id.
+bool before(const Entry& one, const Entry& other, bool ascending)
+{
+    if (one.started != other.started)
+        return ascending ? one.started < other.started : one.started > other.started;
+    return one.id < other.id;
+}
+
+bool after_token(const Entry& entry, const PageToken& token)
+{
+    if (entry.started != token.started)
+        return token.ascending ? entry.started > token.started : entry.started < token.started;
+    return entry.id > token.id;
+}
+
+Result<std::int64_t> number_of(const http::RequestHead& head, std::string_view name, std::int64_t low,
+                               std::int64_t high, std::int64_t otherwise)
+{
+    const auto* const text = head.parameter(name);
+    if (text == nullptr || text->empty()) return otherwise;
+    return parse_int(*text, low, high, name);
+}
+
+json::Object log_entry(const LedgerEvent& event)
+{
+    json::Object out;
+    out["timestamp"] = rfc3339(event.time);
+    out["level"] = "info";
+    out["message"] = event.type;
+    json::Object fields;
+    for (const auto& [name, value] : event.data)
+        fields[name] = value.is_string() ? std::string(value.get_string()) : json::dump(value);
+    out["fields"] = std::move(fields);
+    return out;
+}
+
+} // namespace
+
+Control::Control(Sandboxes& sandboxes) : sandboxes_(sandboxes)
+{
+    const auto add = [&](const char* method, const char* pattern, Handler handler) {
+        router_.add(method, pattern, handler);
+    };
+    add("POST", "/v2/sandboxes", &Control::create<ApiVersion::V2>);
+    add("POST", "/sandboxes", &Control::create<ApiVersion::V1>);
+    add("GET", "/v2/sandboxes", &Control::list_v2);
+    add("GET", "/sandboxes", &Control::list_v1);
+    add("GET", "/sandboxes/metrics", &Control::metrics_of_many);
+    add("GET", "/sandboxes/{id}", &Control::get);
+    add("DELETE", "/sandboxes/{id}", &Control::kill);
+    add("POST", "/v2/sandboxes/{id}/connect", &Control::connect<ApiVersion::V2>);
+    add("POST", "/sandboxes/{id}/connect", &Control::connect<ApiVersion::V1>);
+    add("POST", "/sandboxes/{id}/resume", &Control::resume);
+    add("POST", "/sandboxes/{id}/pause", &Control::pause);
+    add("POST", "/sandboxes/{id}/timeout", &Control::set_timeout);
+    add("POST", "/sandboxes/{id}/refreshes", &Control::refresh);
+    add("POST", "/sandboxes/{id}/fork", &Control::fork);
+    add("POST", "/sandboxes/{id}/snapshots", &Control::take_snapshot);
+    add("PUT", "/sandboxes/{id}/network", &Control::set_network);
+    add("GET", "/sandboxes/{id}/metrics", &Control::metrics);
+    add("GET", "/sandboxes/{id}/logs", &Control::logs_v1);
+    add("GET", "/v2/sandboxes/{id}/logs", &Control::logs_v2);
+    add("GET", "/snapshots", &Control::list_snapshots);
+    add("GET", "/templates", &Control::list_templates);
+    add("GET", "/v2/templates", &Control::list_templates);
+    add("GET", "/templates/aliases/{alias}", &Control::get_alias);
+    add("DELETE", "/templates/{id}", &Control::remove_template);
+    add("GET", "/teams", &Control::teams);
+}
+
+bool Control::takes(const http::RequestHead& head)
+{
+    if (head.segments.empty()) return false;
+    const auto& first = head.segments.front();
+    for (const std::string_view known :
+         {"sandboxes", "v2", "v3", "snapshots", "templates", "volumes", "volumecontent", "secrets", "teams",
+          "api-keys", "access-tokens", "nodes", "admin", "health"})
+        if (first == known) return true;
+    return false;
+}
+
+Task<void> Control::answer(http::Exchange& exchange)
+{
+    const auto& head = exchange.head();
+    if (head.path == "/health") {
+        (void)co_await exchange.send(http::empty_response());
+        co_return;
+    }
+    const auto refuse = [](int status, std::string_view why) {
+        return http::json_response(status, error_body(status, why));
+    };
+    std::string_view secret = head.value("x-api-key");
+    if (const auto bearer = head.value("authorization"); secret.empty() && bearer.starts_with("Bearer "))
+        secret = bearer.substr(7);
+    const auto tenant = gate::tenant_of(sandboxes_.ground(), secret);
+    if (!tenant) {
+        (void)co_await exchange.send(
+            refuse(401, secret.empty() ? "no API key: send it as X-API-Key" : "this API key is not valid"));
+        co_return;
+    }
+    auto match = router_.find(head);
+    if (match.route == nullptr) {
+        (void)co_await exchange.send(match.path_known
+                                         ? refuse(405, "this method is not allowed here")
+                                         : refuse(501, "this server does not have this endpoint"));
+        co_return;
+    }
+    Call call{.exchange = exchange, .tenant = *tenant, .parameters = std::move(match.parameters)};
+    auto answer = co_await (this->*match.route->handler)(call);
+    if (exchange.begun()) co_return;
+    (void)co_await exchange.send(answer ? *std::move(answer) : failure(answer.error()));
+}
+
+Result<EntryPtr> Control::entry_of(const Call& call) const
+{
+    return sandboxes_.of_tenant(call.parameters.front(), call.tenant);
+}
+
+template <ApiVersion version> Task<Control::Answer> Control::create(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    auto wish = read_new_sandbox(body, version);
+    // What we lack is as impossible as what nobody has.
+    if (!wish && wish.error().code == Code::Unsupported) wish.error().code = Code::Invalid;
+    if (!wish) co_return std::unexpected(std::move(wish).error());
+    BERTH_CO_TRY(const auto entry, co_await sandboxes_.create(*std::move(wish), call.tenant));
+    co_return http::json_response(201, sandbox_json(sandboxes_.view(*entry)));
+}
+
+Task<Control::Answer> Control::list_v1(Call& call)
+{
+    std::map<std::string, std::string> metadata;
+    if (const auto* const filter = call.exchange.head().parameter("metadata")) {
+        BERTH_CO_TRY(metadata, read_metadata_filter(*filter));
+    }
+    auto all = sandboxes_.all();
+    std::erase_if(all, [&](const auto& entry) {
+        return entry->tenant != call.tenant || entry->paused || !has_metadata(*entry, metadata);
+    });
+    std::ranges::sort(all, [](const auto& a, const auto& b) { return before(*a, *b, false); });
+    json::Array out;
+    for (const auto& entry : all) out.emplace_back(listed_json(sandboxes_.view(*entry)));
+    co_return http::json_response(200, json::dump(json::Value(std::move(out))));
+}
+
+Task<Control::Answer> Control::list_v2(Call& call)
+{
+    BERTH_CO_TRY(const auto query, read_list_query(call.exchange.head().query));
+    auto all = sandboxes_.all();
+    std::erase_if(all, [&](const auto& entry) {
+        return entry->tenant != call.tenant || (entry->paused ? !query.paused : !query.running) ||
+               (query.started_after && entry->started < *query.started_after) ||
+               (query.template_id && entry->template_id != *query.template_id &&
+                entry->alias != *query.template_id) ||
+               !has_metadata(*entry, query.metadata);
+    });
+    const auto running = std::ranges::count_if(all, [](const auto& entry) { return !entry->paused; });
+    std::ranges::sort(all, [&](const auto& a, const auto& b) { return before(*a, *b, query.ascending); });
+    if (query.after) std::erase_if(all, [&](const auto& e) { return !after_token(*e, *query.after); });
+    const bool more = all.size() > query.limit;
+    if (more) all.resize(query.limit);
+    json::Array out;
+    for (const auto& entry : all) out.emplace_back(listed_json(sandboxes_.view(*entry)));
+    auto response = http::json_response(200, json::dump(json::Value(std::move(out))));
+    if (more)
+        response.with("X-Next-Token", encode(PageToken{.started = all.back()->started,
+                                                       .id = all.back()->id,
+                                                       .ascending = query.ascending}));
+    if (query.running) response.with("X-Total-Running", std::to_string(running));
+    co_return response;
+}
+
+Task<Control::Answer> Control::get(Call& call)
+{
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    co_return http::json_response(200, detail_json(sandboxes_.view(*entry)));
+}
+
+Task<Control::Answer> Control::kill(Call& call)
+{
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    BERTH_CO_CHECK(co_await sandboxes_.kill(entry, "asked"));
+    co_return http::empty_response();
+}
+
+template <ApiVersion version> Task<Control::Answer> Control::connect(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto wish, read_time(body, "timeout"));
+    if (version == ApiVersion::V1 && !wish.time) co_return fail(Code::Invalid, "timeout is missing");
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    BERTH_CO_TRY(const bool resumed,
+                 co_await sandboxes_.resume(entry, wish.memory.value_or(true), wish.time.value_or(300s)));
+    co_return http::json_response(resumed ? 201 : 200, sandbox_json(sandboxes_.view(*entry)));
+}
+
+Task<Control::Answer> Control::resume(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto wish, read_time(body, "timeout"));
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    if (!entry->paused) co_return fail(Code::Conflict, "sandbox \"{}\" is already running", entry->id);
+    if (wish.auto_pause) entry->auto_pause = *wish.auto_pause;
+    BERTH_CO_TRY([[maybe_unused]] const bool resumed,
+                 co_await sandboxes_.resume(entry, wish.memory.value_or(true), wish.time.value_or(15s)));
+    co_return http::json_response(201, sandbox_json(sandboxes_.view(*entry)));
+}
+
+Task<Control::Answer> Control::pause(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto wish, read_time(body, "timeout"));
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    BERTH_CO_CHECK(co_await sandboxes_.pause(entry, wish.memory.value_or(true)));
+    co_return http::empty_response();
+}
+
+Task<Control::Answer> Control::set_timeout(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto wish, read_time(body, "timeout"));
+    if (!wish.time) co_return fail(Code::Invalid, "timeout is missing");
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    if (entry->paused) co_return fail(Code::Conflict, "sandbox \"{}\" is paused", entry->id);
+    BERTH_CO_CHECK(co_await sandboxes_.set_end(entry, sandboxes_.now() + *wish.time));
+    co_return http::empty_response();
+}
+
+Task<Control::Answer> Control::refresh(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto wish, read_time(body, "duration"));
+    const auto time = std::max<std::chrono::seconds>(wish.time.value_or(15s), 15s);
+    if (time > 3600s) co_return fail(Code::Invalid, "duration must be 0 to 3600");
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    const auto end = sandboxes_.now() + time;
+    if (!entry->paused && end > entry->end) BERTH_CO_CHECK(co_await sandboxes_.set_end(entry, end));
+    co_return http::empty_response();
+}
+
+Task<Control::Answer> Control::fork(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto wish, read_fork(body));
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    BERTH_CO_TRY(const auto made, co_await sandboxes_.fork(entry, wish));
+    json::Array out;
+    for (const auto& one : made) {
+        json::Object item;
+        if (one) {
+            item["sandbox"] = sandbox_json(sandboxes_.view(**one));
+        } else {
+            const int status = http::status_of(one.error());
+            item["error"] = json::Object{{"code", status}, {"message", one.error().message}};
+        }
+        out.emplace_back(std::move(item));
+    }
+    co_return http::json_response(201, json::dump(json::Value(std::move(out))));
+}
+
+Task<Control::Answer> Control::take_snapshot(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto document, json::parse(body));
+    BERTH_CO_TRY(const auto name, fields::text(json::Reader(document), "name"));
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    BERTH_CO_TRY(const auto taken, co_await sandboxes_.snapshot(entry, name));
+    json::Object out;
+    out["snapshotID"] = taken.id;
+    json::Array names;
+    for (const auto& one : taken.names) names.emplace_back(one);
+    out["names"] = std::move(names);
+    co_return http::json_response(201, out);
+}
+
+Task<Control::Answer> Control::list_snapshots(Call& call)
+{
+    const auto& head = call.exchange.head();
+    BERTH_CO_TRY(auto all, co_await sandboxes_.snapshots(call.tenant));
+    if (const auto* const id = head.parameter("sandboxID"); id != nullptr && !id->empty())
+        std::erase_if(all, [&](const auto& one) { return one.sandbox != *id; });
+    if (const auto* const name = head.parameter("name"); name != nullptr && !name->empty()) {
+        const std::string wanted = lower_case(*name);
+        std::erase_if(all, [&](const auto& one) {
+            const std::string& id = one.snapshot.id;
+            const std::string short_id = id.substr(id.find('/') + 1);
+            return id != wanted && short_id != wanted && id.substr(0, id.find(':')) != wanted &&
+                   short_id.substr(0, short_id.find(':')) != wanted;
+        });
+    }
+    BERTH_CO_TRY(const auto limit, number_of(head, "limit", 1, 100, 100));
+    BERTH_CO_TRY(const auto skip, number_of(head, "nextToken", 0, INT32_MAX, 0));
+    json::Array out;
+    const auto first = std::min(all.size(), static_cast<std::size_t>(skip));
+    const auto last = std::min(all.size(), first + static_cast<std::size_t>(limit));
+    for (std::size_t i = first; i < last; ++i) {
+        json::Object one;
+        one["snapshotID"] = all[i].snapshot.id;
+        json::Array names;
+        for (const auto& name : all[i].snapshot.names) names.emplace_back(name);
+        one["names"] = std::move(names);
+        one["createdAt"] = rfc3339(all[i].created);
+        out.emplace_back(std::move(one));
+    }
+    auto response = http::json_response(200, json::dump(json::Value(std::move(out))));
+    if (last < all.size()) response.with("X-Next-Token", std::to_string(last));
+    co_return response;
+}
+
+Task<Control::Answer> Control::remove_template(Call& call)
+{
+    const std::string& id = call.parameters.front();
+    if (lower_case(id) == kBaseTemplate) co_return fail(Code::Denied, "template 'base' cannot be removed");
+    BERTH_CO_TRY(const bool removed, co_await sandboxes_.remove_snapshot(id, call.tenant));
+    if (!removed) co_return fail(Code::NotFound, "template '{}' not found", printable(id, 100));
+    co_return http::empty_response();
+}
+
+Task<Control::Answer> Control::list_templates(Call&)
+{
+    const auto machine = machine_size();
+    json::Object base;
+    base["templateID"] = kBaseTemplate;
+    base["buildID"] = "00000000-0000-0000-0000-000000000000";
+    base["cpuCount"] = machine.cpus;
+    base["memoryMB"] = machine.memory_mb;
+    base["diskSizeMB"] = machine.disk_mb;
+    base["public"] = true;
+    base["aliases"] = json::Array{kBaseTemplate};
+    base["names"] = json::Array{kBaseTemplate};
+    base["createdAt"] = base["updatedAt"] = rfc3339(WallTime{});
+    base["createdBy"] = nullptr;
+    base["lastSpawnedAt"] = nullptr;
+    base["spawnCount"] = 0;
+    base["buildCount"] = 1;
+    base["envdVersion"] = kEnvdVersion;
+    base["buildStatus"] = "ready";
+    json::Array out;
+    out.emplace_back(std::move(base));
+    co_return http::json_response(200, json::dump(json::Value(std::move(out))));
+}
+
+Task<Control::Answer> Control::get_alias(Call& call)
+{
+    if (lower_case(call.parameters.front()) != kBaseTemplate)
+        co_return fail(Code::NotFound, "template '{}' not found", printable(call.parameters.front(), 100));
+    json::Object out;
+    out["templateID"] = kBaseTemplate;
+    out["public"] = true;
+    co_return http::json_response(200, out);
+}
+
+Task<Control::Answer> Control::set_network(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    // All or nothing can be asked for; nothing is what is held.
+    BERTH_CO_TRY([[maybe_unused]] const bool denied, read_network_update(body));
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    if (entry->paused) co_return fail(Code::Conflict, "sandbox \"{}\" is paused", entry->id);
+    co_return http::empty_response();
+}
+
+Task<Control::Answer> Control::metrics(Call& call)
+{
+    const auto& head = call.exchange.head();
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    BERTH_CO_TRY(const auto start, number_of(head, "start", 0, INT64_MAX / 2'000'000'000, 0));
+    BERTH_CO_TRY(const auto end,
+                 number_of(head, "end", 0, INT64_MAX / 2'000'000'000, INT64_MAX / 2'000'000'000));
+    json::Array out;
+    for (const auto& one : entry->samples) {
+        const auto at =
+            std::chrono::duration_cast<std::chrono::seconds>(one.metric.time.time_since_epoch()).count();
+        if (at >= start && at <= end) out.emplace_back(metric_json(one.metric));
+    }
+    co_return http::json_response(200, json::dump(json::Value(std::move(out))));
+}
+
+Task<Control::Answer> Control::metrics_of_many(Call& call)
+{
+    json::Object found;
+    if (const auto* const ids = call.exchange.head().parameter("sandbox_ids")) {
+        const auto wanted = split(*ids, ',');
+        if (wanted.size() > 100) co_return fail(Code::Invalid, "sandbox_ids: at most 100");
+        for (const auto& id : wanted) {
+            const auto entry = sandboxes_.find(id);
+            if (!entry || entry->tenant != call.tenant || entry->samples.empty()) continue;
+            found[id] = metric_json(entry->samples.back().metric);
+        }
+    }
+    json::Object out;
+    out["sandboxes"] = std::move(found);
+    co_return http::json_response(200, out);
+}
+
+Task<Control::Answer> Control::logs_v1(Call& call)
+{
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    LedgerQuery query{.sandbox = entry->record.id()};
+    auto& ground = sandboxes_.ground();
+    BERTH_CO_TRY(const auto events,
+                 co_await ground.pool.call([&] { return ground.berth.store().ledger(query); }));
+    json::Array lines, entries;
+    for (const auto& event : events) {
+        json::Object line;
+        line["timestamp"] = rfc3339(event.time);
+        line["line"] = event.type;
+        lines.emplace_back(std::move(line));
+        entries.emplace_back(log_entry(event));
+    }
+    json::Object out;
+    out["logs"] = std::move(lines);
+    out["logEntries"] = std::move(entries);
+    co_return http::json_response(200, out);
+}
+
+Task<Control::Answer> Control::logs_v2(Call& call)
+{
+    BERTH_CO_TRY(const auto entry, entry_of(call));
+    LedgerQuery query{.sandbox = entry->record.id()};
+    auto& ground = sandboxes_.ground();
+    BERTH_CO_TRY(const auto events,
+                 co_await ground.pool.call([&] { return ground.berth.store().ledger(query); }));
+    json::Array entries;
+    for (const auto& event : events) entries.emplace_back(log_entry(event));
+    json::Object out;
+    out["logs"] = std::move(entries);
+    co_return http::json_response(200, out);
+}
+
+Task<Control::Answer> Control::teams(Call& call)
+{
+    json::Object team;
+    team["teamID"] = call.tenant;
+    team["name"] = call.tenant;
+    team["apiKey"] = "";
+    team["isDefault"] = true;
+    json::Array out;
+    out.emplace_back(std::move(team));
+    co_return http::json_response(200, json::dump(json::Value(std::move(out))));
+}
+
+} // namespace berth::e2b

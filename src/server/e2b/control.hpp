@@ -1,0 +1,54 @@
+#pragma once
+
+#include "server/e2b/sandboxes.hpp"
+#include "server/http/router.hpp"
+
+namespace berth::e2b {
+
+/// The control plane: REST under a key.
+class Control {
+public:
+    explicit Control(Sandboxes& sandboxes);
+
+    [[nodiscard]] static bool takes(const http::RequestHead& head);
+    Task<void> answer(http::Exchange& exchange);
+
+private:
+    struct Call {
+        http::Exchange& exchange;
+        std::string tenant;
+        http::Parameters parameters;
+    };
+    using Answer = Result<http::Response>;
+    using Handler = Task<Answer> (Control::*)(Call&);
+
+    template <ApiVersion version> Task<Answer> create(Call& call);
+    Task<Answer> list_v1(Call& call);
+    Task<Answer> list_v2(Call& call);
+    Task<Answer> get(Call& call);
+    Task<Answer> kill(Call& call);
+    template <ApiVersion version> Task<Answer> connect(Call& call);
+    Task<Answer> resume(Call& call);
+    Task<Answer> pause(Call& call);
+    Task<Answer> set_timeout(Call& call);
+    Task<Answer> refresh(Call& call);
+    Task<Answer> fork(Call& call);
+    Task<Answer> take_snapshot(Call& call);
+    Task<Answer> list_snapshots(Call& call);
+    Task<Answer> remove_template(Call& call);
+    Task<Answer> list_templates(Call& call);
+    Task<Answer> get_alias(Call& call);
+    Task<Answer> set_network(Call& call);
+    Task<Answer> metrics(Call& call);
+    Task<Answer> metrics_of_many(Call& call);
+    Task<Answer> logs_v1(Call& call);
+    Task<Answer> logs_v2(Call& call);
+    Task<Answer> teams(Call& call);
+
+    Result<EntryPtr> entry_of(const Call& call) const;
+
+    Sandboxes& sandboxes_;
+    http::Router<Handler> router_;
+};
+
+} // namespace berth::e2b

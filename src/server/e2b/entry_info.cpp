@@ -1,0 +1,88 @@
+#include "server/e2b/entry_info.hpp"
+
+#include <boost/asio/this_coro.hpp>
+
+#include "base/strings.hpp"
+
+namespace berth::e2b {
+
+namespace {
+
+/// Names of the accounts every template has, else those of the file, else the number.
+Task<std::string> name_of(const EnvdCall& call, const char* file, std::uint32_t id)
+{
+    if (id == 0) co_return "root";
+    if (id == 1000) co_return "user";
+    const auto text = co_await call.backend.read_file(call.handle, {.path = file, .user = {}}, 1_MiB);
+    if (text)
+        for (const auto& line : split(*text, '\n')) {
+            const auto fields = split(line, ':');
+            if (fields.size() >= 3 && fields[2] == std::to_string(id)) co_return fields[0];
+        }
+    co_return std::to_string(id);
+}
+
+std::string_view letters(FileEntry::Kind kind)
+{
+    switch (kind) {
+    case FileEntry::Kind::Regular: return "-";
+    case FileEntry::Kind::Directory: return "d";
+    case FileEntry::Kind::Symlink: return "L";
+    case FileEntry::Kind::Other: return "?";
+    }
+    return "?";
+}
+
+FileType type_of(FileEntry::Kind kind)
+{
+    if (kind == FileEntry::Kind::Regular) return FileType::File;
+    if (kind == FileEntry::Kind::Directory) return FileType::Directory;
+    return FileType::Unspecified;
+}
+
+std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+/// Where a symlink leads, following further ones; the path itself when that has no end.
+Task<std::string> target_of(const EnvdCall& call, std::string path, std::string target, std::string user)
+{
+    constexpr int most = 40; // as the kernel
+    std::string at = path;
+    for (int i = 0; i < most; ++i) {
+        const User root{.name = user, .home = parent_of(at)};
+        const auto next = resolve_path(root, target);
+        if (!next) co_return path;
+        at = *next;
+        const auto there =
+            co_await call.backend.stat_file(call.handle, {.path = at, .user = user, .follow = false});
+        if (!there) co_return path;
+        if (there->kind != FileEntry::Kind::Symlink) co_return at;
+        target = there->target;
+    }
+    co_return path;
+}
+
+} // namespace
+
+Task<EntryInfo> entry_info(const EnvdCall& call, std::string path, FileEntry entry, std::string user)
+{
+    EntryInfo out;
+    out.path = path;
+    out.name = path == "/" ? "/" : path.substr(path.rfind('/') + 1);
+    out.size = entry.size.count;
+    out.mode = entry.mode & 0777;
+    out.permissions = permission_text(letters(entry.kind), entry.mode);
+    out.modified = entry.modified;
+    out.type = type_of(entry.kind);
+    out.owner = co_await name_of(call, "/etc/passwd", entry.uid);
+    out.group = co_await name_of(call, "/etc/group", entry.gid);
+    if (entry.kind != FileEntry::Kind::Symlink) co_return out;
+    out.symlink_target = co_await target_of(call, path, entry.target, user);
+    const auto there = co_await call.backend.stat_file(call.handle, {.path = path, .user = user});
+    if (there) {
+        out.type = type_of(there->kind);
+        out.mode = there->mode & 0777;
+    }
+    co_return out;
+}
+
+} // namespace berth::e2b

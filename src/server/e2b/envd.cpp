@@ -1,0 +1,87 @@
+#include "server/e2b/envd.hpp"
+
+#include <boost/asio/this_coro.hpp>
+
+#include "base/encoding.hpp"
+#include "base/strings.hpp"
+
+namespace berth::e2b {
+
+namespace {
+
+constexpr Bytes kPasswdLimit = 1_MiB;
+
+connect::Failure unknown_user(std::string_view name)
+{
+    return {.status = connect::Status::Unauthenticated,
+            .message = fmt::format("invalid username: '{}'", printable(name, 60))};
+}
+
+/// "user" of "Basic dXNlcjo=". The password is nobody's business.
+std::string basic_user(std::string_view authorization)
+{
+    constexpr std::string_view scheme = "Basic ";
+    if (!authorization.starts_with(scheme)) return {};
+    const auto decoded = base64_decode(authorization.substr(scheme.size()));
+    if (!decoded) return {};
+    return decoded->substr(0, decoded->find(':'));
+}
+
+} // namespace
+
+Task<void> send_failure(http::Exchange& exchange, const connect::Failure& failure)
+{
+    auto response = http::json_response(connect::http_status(failure.status), connect::document(failure));
+    (void)co_await exchange.send(std::move(response));
+}
+
+Task<void> send_error(http::Exchange& exchange, int status, std::string message)
+{
+    (void)co_await exchange.send(http::json_response(status, error_body(status, message)));
+}
+
+Task<std::expected<User, connect::Failure>> user_of(const EnvdCall& call, std::string named)
+{
+    std::string name = basic_user(call.exchange.head().value("authorization"));
+    if (name.empty()) name = std::move(named);
+    if (name.empty() || name == "user") co_return User{};
+    if (name == "root") co_return User{.name = "root", .home = "/root"};
+    const auto passwd =
+        co_await call.backend.read_file(call.handle, {.path = "/etc/passwd", .user = {}}, kPasswdLimit);
+    if (!passwd) co_return std::unexpected(connect::failure_of(passwd.error()));
+    for (const auto& line : split(*passwd, '\n')) {
+        const auto fields = split(line, ':');
+        if (fields.size() >= 6 && fields[0] == name) co_return User{.name = name, .home = fields[5]};
+    }
+    co_return std::unexpected(unknown_user(name));
+}
+
+std::expected<std::string, connect::Failure> resolve_path(const User& user, std::string_view path)
+{
+    std::string whole;
+    if (path.find('\0') != std::string_view::npos)
+        return std::unexpected(
+            connect::Failure{.status = connect::Status::InvalidArgument, .message = "a path with NUL"});
+    if (path.empty() || path == "~") {
+        whole = user.home;
+    } else if (path.starts_with("~/")) {
+        whole = user.home + "/" + std::string(path.substr(2));
+    } else if (path.starts_with('~')) {
+        return std::unexpected(connect::Failure{.status = connect::Status::InvalidArgument,
+                                                .message = "cannot expand the home of another user"});
+    } else {
+        whole = path.starts_with('/') ? std::string(path) : user.home + "/" + std::string(path);
+    }
+    std::vector<std::string> parts;
+    for (auto& part : split(whole, '/')) {
+        if (part.empty() || part == ".") continue;
+        if (part == "..") {
+            if (!parts.empty()) parts.pop_back();
+            continue;
+        }
+        parts.push_back(std::move(part));
+    }
+    return fmt::format("/{}", fmt::join(parts, "/"));
+}
+
+} // namespace berth::e2b

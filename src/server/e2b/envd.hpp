@@ -1,0 +1,43 @@
+#pragma once
+
+#include "protocol/connect/failure.hpp"
+#include "server/e2b/sandboxes.hpp"
+
+namespace berth::e2b {
+
+/// An account inside, as far as a caller chooses one.
+struct User {
+    std::string name = "user";
+    std::string home = "/home/user";
+};
+
+/// A request to a sandbox's envd, once it is known to be allowed.
+struct EnvdCall {
+    http::Exchange& exchange;
+    EntryPtr entry;
+    Backend& backend;
+    SandboxHandle handle;
+};
+
+/// What of a request names a sandbox and a port of it.
+struct Destination {
+    std::string sandbox;
+    std::uint16_t port = 0;
+};
+inline constexpr std::uint16_t kEnvdPort = 49983;
+
+/// A failed call with one answer.
+Task<void> send_failure(http::Exchange& exchange, const connect::Failure& failure);
+/// {"code":401,"message":"…"}
+Task<void> send_error(http::Exchange& exchange, int status, std::string message);
+
+/// The user a request is made as: of its Basic authorization, else of `named`, else the default one.
+/// Unauthenticated: the sandbox has no such user.
+Task<std::expected<User, connect::Failure>> user_of(const EnvdCall& call, std::string named = {});
+
+/// A path as a user means it: "~" and relative ones are below the home directory. Always absolute, and
+/// without "." and "..".
+[[nodiscard]] std::expected<std::string, connect::Failure> resolve_path(const User& user,
+                                                                        std::string_view path);
+
+} // namespace berth::e2b

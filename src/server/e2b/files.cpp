@@ -1,0 +1,350 @@
+// Protects a sandbox's files from whoever has neither its token nor a link signed with it. Paths are
+// resolved by the backend, inside the sandbox.
+
+#include "server/e2b/files.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/this_coro.hpp>
+
+#include "base/encoding.hpp"
+#include "base/strings.hpp"
+#include "protocol/e2b/multipart.hpp"
+#include "protocol/e2b/signature.hpp"
+#include "server/e2b/entry_info.hpp"
+#include "server/e2b/file_headers.hpp"
+#include "server/e2b/spool.hpp"
+#include "server/http/inflate.hpp"
+
+namespace berth::e2b {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kPiece = std::size_t{256} << 10;
+
+SignedLink link_of(const http::RequestHead& head)
+{
+    const auto text = [&](std::string_view name) {
+        const auto* const value = head.parameter(name);
+        return value == nullptr ? std::string{} : *value;
+    };
+    SignedLink out{.path = text("path"),
+                   .use = head.method == "POST" ? FileUse::Write : FileUse::Read,
+                   .user = text("username")};
+    if (const auto* const expiration = head.parameter("signature_expiration")) out.expiration = *expiration;
+    return out;
+}
+
+/// Nothing, or why the request may not be.
+std::string refusal(const http::RequestHead& head, const Entry& entry)
+{
+    if (entry.token.empty()) return {};
+    if (const auto* const token = head.header("x-access-token"))
+        return equal_secret(entry.token, *token) ? "" : "the access token is wrong";
+    const auto* const given = head.parameter("signature");
+    if (given == nullptr || given->empty()) return "missing signature query parameter";
+    const auto link = link_of(head);
+    if (!equal_secret(signature(link, entry.token), *given)) return "invalid signature";
+    if (!link.expiration) return {};
+    const auto seconds = parse_int(*link.expiration, 0, INT64_MAX / 2'000'000'000, "signature_expiration");
+    if (!seconds || system_clock().now() >= WallTime(std::chrono::seconds(*seconds)))
+        return "signature is already expired";
+    return {};
+}
+
+/// What of a body becomes files: one after the other, each with its name.
+class Uploads {
+public:
+    Uploads(EnvdCall& call, gate::Ground& ground) : call_(call), ground_(ground) {}
+
+    struct Whole {
+        std::string name; ///< as the part says; empty: the query's path
+        UniqueFd contents;
+    };
+    Task<Result<std::vector<Whole>>> read();
+
+private:
+    Task<Result<std::string>> piece();
+    Task<Result<std::vector<Whole>>> read_one();
+    Task<Result<std::vector<Whole>>> read_form(std::string boundary);
+
+    EnvdCall& call_;
+    gate::Ground& ground_;
+    std::optional<http::Inflater> inflater_;
+};
+
+Task<Result<std::string>> Uploads::piece()
+{
+    for (;;) {
+        BERTH_CO_TRY(auto bytes, co_await call_.exchange.read());
+        if (!inflater_) co_return bytes;
+        if (bytes.empty()) {
+            if (!inflater_->done()) co_return fail(Code::Invalid, "the gzip body was cut off");
+            co_return bytes;
+        }
+        std::string out;
+        BERTH_CO_CHECK(inflater_->feed(bytes, out));
+        if (!out.empty()) co_return out;
+    }
+}
+
+Task<Result<std::vector<Uploads::Whole>>> Uploads::read()
+{
+    const auto& head = call_.exchange.head();
+    const auto encoding = head.value("content-encoding");
+    if (http::same_word(encoding, "gzip"))
+        inflater_.emplace();
+    else if (!encoding.empty() && !http::same_word(encoding, "identity"))
+        co_return fail(Code::Invalid, "unsupported Content-Encoding '{}'", printable(encoding, 40));
+    if (head.media_type() == "application/octet-stream") co_return co_await read_one();
+    if (auto boundary = boundary_of(head.value("content-type")))
+        co_return co_await read_form(*std::move(boundary));
+    co_return fail(Code::Invalid, "Content-Type must be multipart/form-data or application/octet-stream");
+}
+
+Task<Result<std::vector<Uploads::Whole>>> Uploads::read_one()
+{
+    std::vector<Whole> out;
+    BERTH_CO_TRY(auto spool, co_await Spool::open(ground_));
+    for (;;) {
+        BERTH_CO_TRY(auto bytes, co_await piece());
+        if (bytes.empty()) break;
+        BERTH_CO_CHECK(co_await spool.add(std::move(bytes)));
+    }
+    BERTH_CO_TRY(auto contents, co_await spool.finish());
+    out.push_back({.name = {}, .contents = std::move(contents)});
+    co_return out;
+}
+
+Task<Result<std::vector<Uploads::Whole>>> Uploads::read_form(std::string boundary)
+{
+    constexpr std::size_t most = 10'000;
+    using Kind = MultipartReader::Event::Kind;
+    MultipartReader reader(boundary);
+    std::vector<Whole> out;
+    std::optional<Spool> spool; // of the part that is being read, when it is a file
+    std::string name;
+    while (!reader.done()) {
+        BERTH_CO_TRY(auto bytes, co_await piece());
+        if (bytes.empty()) co_return fail(Code::Invalid, "the form was cut off");
+        reader.feed(bytes);
+        for (;;) {
+            BERTH_CO_TRY(auto event, reader.next());
+            if (!event) break;
+            if (event->kind == Kind::Begin && event->name == "file") {
+                if (out.size() >= most) co_return fail(Code::Invalid, "more than {} files", most);
+                BERTH_CO_TRY(spool, co_await Spool::open(ground_));
+                name = event->filename;
+            } else if (event->kind == Kind::Data && spool) {
+                BERTH_CO_CHECK(co_await spool->add(std::move(event->bytes)));
+            } else if (event->kind == Kind::End && spool) {
+                BERTH_CO_TRY(auto contents, co_await spool->finish());
+                out.push_back({.name = name, .contents = std::move(contents)});
+                spool.reset();
+            }
+        }
+    }
+    // What follows the last boundary is nothing, but must be read.
+    for (;;) {
+        BERTH_CO_TRY(const auto rest, co_await piece());
+        if (rest.empty()) break;
+    }
+    co_return out;
+}
+
+/// A file of the sandbox from one's contents, its directories made where they are missing.
+Task<Status> put(EnvdCall& call, const User& user, const std::string& path, UniqueFd contents)
+{
+    const auto fill = [&](std::string who) -> Task<Status> {
+        if (::lseek(contents.get(), 0, SEEK_SET) != 0) co_return fail_errno("reading an upload");
+        FileContents all{.source = UniqueFd(::dup(contents.get())), .limit = kUploadLimit};
+        co_return co_await call.backend.fill_file(call.handle, {.path = path, .user = std::move(who)},
+                                                  std::move(all));
+    };
+    auto done = co_await as_user(user, fill);
+    if (done || done.error().code != Code::NotFound) co_return done;
+    const std::string parent = path.substr(0, path.rfind('/'));
+    BERTH_CO_CHECK(co_await as_user(user, [&](std::string who) -> Task<Status> {
+        co_return co_await call.backend.make_dir(call.handle, {.path = parent, .user = std::move(who)},
+                                                 MakeParents::Yes);
+    }));
+    co_return co_await as_user(user, fill);
+}
+
+int status_for(const Error& error)
+{
+    if (error.sys.value() == ENOSPC || error.sys.value() == EDQUOT) return 507;
+    if (error.code == Code::Exhausted) return 413;
+    return http::status_of(error);
+}
+
+} // namespace
+
+bool Files::takes_unnamed(const http::RequestHead& head)
+{
+    return head.path == "/files" && (head.method == "GET" || head.method == "HEAD" || head.method == "POST");
+}
+
+EntryPtr Files::signer_of(const http::RequestHead& head) const
+{
+    const auto* const given = head.parameter("signature");
+    if (given == nullptr) return nullptr;
+    const auto link = link_of(head);
+    for (const auto& entry : sandboxes_.all())
+        if (!entry->token.empty() && equal_secret(signature(link, entry->token), *given)) return entry;
+    return nullptr;
+}
+
+Task<void> Files::answer(EnvdCall& call)
+{
+    const auto& head = call.exchange.head();
+    if (head.method == "OPTIONS") {
+        auto response = http::empty_response();
+        response.with("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
+        response.with("Access-Control-Allow-Headers", "*");
+        response.with("Access-Control-Allow-Origin", "*");
+        response.with("Access-Control-Max-Age", "7200");
+        (void)co_await call.exchange.send(std::move(response));
+        co_return;
+    }
+    if (const auto why = refusal(head, *call.entry); !why.empty()) {
+        co_await send_error(call.exchange, 401, why);
+        co_return;
+    }
+    if (head.method == "GET" || head.method == "HEAD")
+        co_await download(call);
+    else if (head.method == "POST")
+        co_await upload(call);
+    else
+        co_await send_error(call.exchange, 405, "this method is not allowed here");
+}
+
+Task<void> Files::download(EnvdCall& call)
+{
+    auto& exchange = call.exchange;
+    const auto& head = exchange.head();
+    const auto link = link_of(head);
+    const auto user = co_await user_of(call, link.user);
+    if (!user) {
+        co_await send_error(exchange, 401, user.error().message);
+        co_return;
+    }
+    const auto path = resolve_path(*user, link.path);
+    if (!path) {
+        co_await send_error(exchange, 400, path.error().message);
+        co_return;
+    }
+    if (!identity_acceptable(head.value("accept-encoding"))) {
+        co_await send_error(exchange, 406, "no acceptable encoding");
+        co_return;
+    }
+    const auto entry = co_await as_user(*user, [&](std::string who) -> Task<Result<FileEntry>> {
+        co_return co_await call.backend.stat_file(call.handle, {.path = *path, .user = std::move(who)});
+    });
+    if (!entry && entry.error().code == Code::NotFound) {
+        co_await send_error(exchange, 404, fmt::format("path '{}' does not exist", *path));
+        co_return;
+    }
+    if (entry && entry->kind == FileEntry::Kind::Directory) {
+        co_await send_error(exchange, 400, fmt::format("path '{}' is a directory", *path));
+        co_return;
+    }
+    auto file = co_await as_user(*user, [&](std::string who) -> Task<Result<UniqueFd>> {
+        co_return co_await call.backend.open_file(call.handle, {.path = *path, .user = std::move(who)});
+    });
+    struct stat st{};
+    if (!file || ::fstat(file->get(), &st) != 0) {
+        const Error error = file ? fail_errno("looking at {}", *path).error() : file.error();
+        co_await send_error(exchange, http::status_of(error), error.message);
+        co_return;
+    }
+    const auto plan = plan_download(head, *path, static_cast<std::uint64_t>(st.st_size),
+                                    entry ? entry->modified : WallTime{});
+    if (plan.length == 0 || plan.status == 304 || plan.status == 416) {
+        (void)co_await exchange.send({.status = plan.status, .headers = plan.headers});
+        co_return;
+    }
+    if (!co_await exchange.begin(plan.status, plan.headers, plan.length)) co_return;
+    if (head.method == "HEAD") {
+        (void)co_await exchange.finish();
+        co_return;
+    }
+    auto& pool = sandboxes_.ground().pool;
+    std::string piece;
+    for (std::uint64_t sent = 0; sent < plan.length;) {
+        const auto wanted = std::min<std::uint64_t>(kPiece, plan.length - sent);
+        const auto n = co_await pool.call([&]() -> ssize_t {
+            piece.resize(wanted);
+            return ::pread(file->get(), piece.data(), wanted, static_cast<off_t>(plan.offset + sent));
+        });
+        // It shrank meanwhile: the length that was promised cannot be kept.
+        if (n <= 0) {
+            exchange.drop();
+            co_return;
+        }
+        piece.resize(static_cast<std::size_t>(n));
+        if (!co_await exchange.write(piece)) co_return;
+        sent += static_cast<std::uint64_t>(n);
+    }
+    (void)co_await exchange.finish();
+}
+
+Task<void> Files::upload(EnvdCall& call)
+{
+    auto& exchange = call.exchange;
+    const auto link = link_of(exchange.head());
+    const auto user = co_await user_of(call, link.user);
+    if (!user) {
+        co_await send_error(exchange, 401, user.error().message);
+        co_return;
+    }
+    if (exchange.head().media_type() == "application/octet-stream" && link.path.empty()) {
+        co_await send_error(exchange, 400, "path is missing");
+        co_return;
+    }
+    Uploads uploads(call, sandboxes_.ground());
+    auto all = co_await uploads.read();
+    if (!all) {
+        co_await send_error(exchange, status_for(all.error()), all.error().message);
+        co_return;
+    }
+    std::vector<std::string> paths;
+    for (const auto& one : *all) {
+        const auto path = resolve_path(*user, link.path.empty() ? one.name : link.path);
+        const bool nameless = link.path.empty() && one.name.empty();
+        if (!path || nameless) {
+            co_await send_error(exchange, 400, nameless ? "a file without a name" : path.error().message);
+            co_return;
+        }
+        if (std::ranges::find(paths, *path) != paths.end()) {
+            co_await send_error(exchange, 400,
+                                fmt::format("you cannot upload multiple files to the same path '{}'", *path));
+            co_return;
+        }
+        paths.push_back(*path);
+    }
+    json::Array answer;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        auto done = co_await put(call, *user, paths[i], std::move((*all)[i].contents));
+        if (!done) {
+            const auto entry =
+                co_await call.backend.stat_file(call.handle, {.path = paths[i], .user = user->name});
+            const bool directory = entry && entry->kind == FileEntry::Kind::Directory;
+            co_await send_error(exchange, directory ? 400 : status_for(done.error()),
+                                directory ? fmt::format("path '{}' is a directory", paths[i])
+                                          : done.error().message);
+            co_return;
+        }
+        json::Object one;
+        one["path"] = paths[i];
+        one["name"] = paths[i].substr(paths[i].rfind('/') + 1);
+        one["type"] = "file";
+        answer.emplace_back(std::move(one));
+    }
+    (void)co_await exchange.send(http::json_response(200, json::dump(json::Value(std::move(answer)))));
+}
+
+} // namespace berth::e2b

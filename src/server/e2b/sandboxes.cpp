@@ -1,0 +1,502 @@
+#include "server/e2b/sandboxes.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <thread>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/ids.hpp"
+#include "base/io.hpp"
+#include "base/log.hpp"
+#include "base/scope_exit.hpp"
+#include "base/strings.hpp"
+#include "server/e2b/template_name.hpp"
+
+namespace berth::e2b {
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
+constexpr auto kPoll = 3ms;
+constexpr auto kStopGrace = 2s;
+constexpr std::string_view kTenantLabel = "berth.tenant";
+
+std::string directory_of(const gate::Ground& ground) { return ground.berth.data() + "/e2b"; }
+
+Result<UniqueFd> open_directory(const std::string& path)
+{
+    BERTH_CHECK(make_dirs(path, 0700));
+    UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) return fail_errno("opening {}", path);
+    return directory;
+}
+
+} // namespace
+
+struct Sandboxes::Held {
+    EntryPtr entry;
+    explicit Held(EntryPtr one) : entry(std::move(one)) { entry->busy = true; }
+    Held(Held&& other) noexcept = default;
+    Held& operator=(Held&&) noexcept = default;
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held()
+    {
+        if (entry) entry->busy = false;
+    }
+};
+
+Task<Result<Sandboxes::Held>> Sandboxes::alone(EntryPtr entry)
+{
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    const auto until = system_clock().steady() + 60s;
+    while (entry->busy) {
+        if (system_clock().steady() >= until)
+            co_return fail(Code::Unavailable, "sandbox {} is being changed", entry->id);
+        timer.expires_after(kPoll);
+        co_await timer.async_wait(as_value);
+    }
+    if (entry->dying) co_return fail(Code::NotFound, "sandbox \"{}\" not found", entry->id);
+    co_return Held(std::move(entry));
+}
+
+Task<Status> Sandboxes::save(const Entry& entry)
+{
+    const std::string text = render(entry);
+    const std::string name = entry.id + ".json";
+    co_return co_await ground_.pool.call([&]() -> Status {
+        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
+        return replace_file_at(directory.get(), name, text, 0600);
+    });
+}
+
+Task<Status> Sandboxes::forget(const Entry& entry)
+{
+    const std::string name = entry.id + ".json";
+    co_return co_await ground_.pool.call([&]() -> Status {
+        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
+        if (::unlinkat(directory.get(), name.c_str(), 0) != 0 && errno != ENOENT)
+            return fail_errno("removing {}", name);
+        return {};
+    });
+}
+
+/// An entry whose sandbox was never finished has no client that knows of it.
+Task<Status> Sandboxes::load()
+{
+    std::vector<Entry> found;
+    BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
+        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
+        BERTH_TRY(const auto names, list_names(directory.get()));
+        for (const auto& name : names) {
+            if (!name.ends_with(".json")) continue;
+            auto text = read_file_at(directory.get(), name);
+            auto entry = text ? parse_entry(*text) : Result<Entry>(std::unexpected(text.error()));
+            if (entry)
+                found.push_back(*std::move(entry));
+            else
+                log::warn("an entry cannot be read", {{"name", name}, {"why", entry.error().line()}});
+        }
+        return {};
+    }));
+    for (auto& one : found) {
+        auto entry = std::make_shared<Entry>(std::move(one));
+        auto record = co_await ground_.berth.lifecycle().find(entry->key());
+        const bool there = record && record->live() && record->state != State::Creating;
+        if (!there) {
+            if (record) (void)co_await ground_.berth.lifecycle().destroy(record->id());
+            BERTH_CO_CHECK(co_await forget(*entry));
+            continue;
+        }
+        entry->record = *std::move(record);
+        entry->made = true;
+        entry->turn = std::make_unique<asio::steady_timer>(co_await asio::this_coro::executor,
+                                                           asio::steady_timer::time_point::max());
+        entries_[entry->id] = std::move(entry);
+    }
+    co_return Status{};
+}
+
+EntryPtr Sandboxes::find(std::string_view id) const
+{
+    const auto at = entries_.find(id);
+    return at == entries_.end() || at->second->dying || !at->second->made ? nullptr : at->second;
+}
+
+Result<EntryPtr> Sandboxes::of_tenant(std::string_view id, const std::string& tenant) const
+{
+    const auto parts = split(id, '-');
+    if (parts.size() > 2 || !is_sandbox_id(parts.front()))
+        return fail(Code::Invalid, "invalid sandbox ID '{}'", printable(id, 80));
+    auto entry = find(parts.front());
+    // Somebody else's is not there.
+    if (!entry || entry->tenant != tenant)
+        return fail(Code::NotFound, "sandbox \"{}\" not found", parts.front());
+    return entry;
+}
+
+std::vector<EntryPtr> Sandboxes::all() const
+{
+    std::vector<EntryPtr> out;
+    for (const auto& [id, entry] : entries_)
+        if (entry->made && !entry->dying) out.push_back(entry);
+    return out;
+}
+
+Task<Result<Backend*>> Sandboxes::backend(const Entry& entry)
+{
+    co_return co_await ground_.berth.lifecycle().backend(entry.record.backend);
+}
+
+EntryPtr Sandboxes::fresh(const NewSandbox& wish, const std::string& tenant)
+{
+    auto entry = std::make_shared<Entry>();
+    entry->id = "i" + random_hex(10);
+    entry->tenant = tenant;
+    entry->template_id = wish.template_id;
+    entry->token = wish.secure ? random_hex(24) : std::string{};
+    entry->traffic_token = wish.public_traffic ? std::string{} : random_hex(24);
+    entry->mask_host = wish.mask_host;
+    entry->timeout = wish.timeout;
+    entry->started = now();
+    entry->end = entry->started + wish.timeout;
+    entry->auto_pause = wish.auto_pause;
+    entry->auto_pause_memory = wish.auto_pause_memory;
+    entry->auto_resume = wish.auto_resume;
+    entry->metadata = wish.metadata;
+    entry->env = wish.env;
+    return entry;
+}
+
+/// Intent first: an entry without a sandbox is removed at the next start.
+Task<Status> Sandboxes::make(EntryPtr entry, NewSandbox wish, std::string snapshot)
+{
+    entry->turn = std::make_unique<asio::steady_timer>(co_await asio::this_coro::executor,
+                                                       asio::steady_timer::time_point::max());
+    BERTH_CO_CHECK(validate_env(wish.env));
+    BERTH_CO_CHECK(co_await save(*entry));
+    entries_[entry->id] = entry;
+    auto& lifecycle = ground_.berth.lifecycle();
+    Result<Acquired> made = fail(Code::Internal, "nothing was made");
+    if (snapshot.empty()) {
+        AcquireRequest request;
+        request.backend = ground_.backend;
+        request.key = entry->key();
+        BERTH_CO_TRY(request.spec.policy, policy::preset("sandbox"));
+        request.spec.labels[std::string(kTenantLabel)] = entry->tenant;
+        made = co_await lifecycle.acquire(std::move(request));
+    } else {
+        made = co_await lifecycle.restore(snapshot, {.as_new = true, .key = entry->key()});
+    }
+    if (!made) {
+        entries_.erase(entry->id);
+        (void)co_await forget(*entry);
+        co_return std::unexpected(std::move(made).error());
+    }
+    entry->record = std::move(made->record);
+    entry->made = true;
+    co_return Status{};
+}
+
+Task<Result<EntryPtr>> Sandboxes::create(NewSandbox wish, std::string tenant)
+{
+    if (!wish.volumes.empty())
+        co_return fail(Code::Invalid, "volumeMounts: this server has no volume '{}'",
+                       printable(wish.volumes.front().name, 60));
+    BERTH_CO_TRY(auto snapshot, co_await snapshot_of(wish.template_id, tenant));
+    auto entry = fresh(wish, tenant);
+    if (snapshot.empty()) entry->alias = std::string(kBaseTemplate);
+    BERTH_CO_CHECK(co_await make(entry, std::move(wish), std::move(snapshot)));
+    co_return entry;
+}
+
+/// Every stream of it ends now, and whoever waits for it wakes.
+void Sandboxes::cut(Entry& entry)
+{
+    ++entry.turns;
+    if (entry.turn) entry.turn->cancel();
+}
+
+Task<Status> Sandboxes::kill(EntryPtr entry, std::string why)
+{
+    BERTH_CO_TRY(const auto held, co_await alone(entry));
+    entry->dying = true;
+    cut(*entry);
+    log::info("sandbox ends", {{"id", entry->id}, {"sandbox", entry->record.id()}, {"why", why}});
+    auto gone = co_await ground_.berth.lifecycle().destroy(entry->record.id());
+    if (!gone && gone.error().code != Code::NotFound) {
+        entry->dying = false;
+        co_return std::unexpected(std::move(gone).error());
+    }
+    entries_.erase(entry->id);
+    co_return co_await forget(*entry);
+}
+
+Task<Status> Sandboxes::pause(EntryPtr entry, bool keep_memory)
+{
+    BERTH_CO_TRY(const auto held, co_await alone(entry));
+    if (entry->paused) co_return fail(Code::Conflict, "sandbox \"{}\" is already paused", entry->id);
+    auto& lifecycle = ground_.berth.lifecycle();
+    Result<SandboxRecord> done = fail(Code::Internal, "nothing was done");
+    if (keep_memory)
+        done = co_await lifecycle.pause(entry->record.id());
+    else
+        done = co_await lifecycle.stop(entry->record.id(), kStopGrace);
+    if (!done) co_return std::unexpected(std::move(done).error());
+    entry->record = *std::move(done);
+    entry->paused = true;
+    entry->kept_memory = keep_memory;
+    entry->end = now();
+    if (!keep_memory) entry->processes.clear();
+    cut(*entry);
+    co_return co_await save(*entry);
+}
+
+Task<Result<bool>> Sandboxes::resume(EntryPtr entry, bool keep_memory, std::chrono::seconds time)
+{
+    BERTH_CO_TRY(const auto held, co_await alone(entry));
+    if (!entry->paused) {
+        const auto end = now() + time;
+        if (end > entry->end) {
+            entry->end = end;
+            BERTH_CO_CHECK(co_await save(*entry));
+        }
+        co_return false;
+    }
+    auto& lifecycle = ground_.berth.lifecycle();
+    if (!keep_memory && entry->kept_memory) {
+        // Asked for as a reboot: what was frozen ends.
+        BERTH_CO_TRY([[maybe_unused]] const auto thawed, co_await lifecycle.resume(entry->record.id()));
+        BERTH_CO_TRY([[maybe_unused]] const auto ended,
+                     co_await lifecycle.stop(entry->record.id(), kStopGrace));
+        entry->processes.clear();
+    }
+    BERTH_CO_TRY(auto used, co_await lifecycle.use(entry->record.id()));
+    if (used.tier != Tier::Attached && !entry->kept_memory) entry->processes.clear();
+    entry->record = std::move(used.record);
+    entry->paused = false;
+    entry->timeout = time;
+    entry->end = now() + time;
+    BERTH_CO_CHECK(co_await save(*entry));
+    co_return true;
+}
+
+Task<Status> Sandboxes::set_end(EntryPtr entry, WallTime end)
+{
+    entry->end = end;
+    co_return co_await save(*entry);
+}
+
+Task<Result<std::vector<Result<EntryPtr>>>> Sandboxes::fork(EntryPtr entry, ForkRequest wish)
+{
+    BERTH_CO_TRY(const auto held, co_await alone(entry));
+    if (entry->paused) co_return fail(Code::Conflict, "sandbox \"{}\" is paused", entry->id);
+    auto& lifecycle = ground_.berth.lifecycle();
+    SnapshotWish step;
+    step.note = "a step of a fork";
+    BERTH_CO_TRY(const auto taken, co_await lifecycle.snapshot(entry->record.id(), std::move(step)));
+    std::vector<Result<EntryPtr>> out;
+    for (std::size_t i = 0; i < wish.count; ++i) {
+        NewSandbox same;
+        same.template_id = entry->template_id;
+        same.timeout = wish.timeout;
+        same.secure = !entry->token.empty();
+        same.public_traffic = entry->traffic_token.empty();
+        same.metadata = entry->metadata;
+        same.env = entry->env;
+        same.auto_pause = entry->auto_pause;
+        same.auto_pause_memory = entry->auto_pause_memory;
+        same.auto_resume = entry->auto_resume;
+        auto twin = fresh(same, entry->tenant);
+        twin->alias = entry->alias;
+        auto made = co_await make(twin, std::move(same), taken.record.id);
+        if (made)
+            out.emplace_back(twin);
+        else
+            out.emplace_back(std::unexpected(std::move(made).error()));
+    }
+    (void)co_await lifecycle.remove_snapshot(taken.record.id);
+    co_return out;
+}
+
+Task<Result<Sandboxes::Snapshot>> Sandboxes::snapshot(EntryPtr entry, std::string name)
+{
+    BERTH_CO_TRY(const auto held, co_await alone(entry));
+    Snapshot out;
+    SnapshotWish wish;
+    std::optional<TemplateName> named;
+    if (!name.empty()) {
+        BERTH_CO_TRY(named, parse_template_name(name));
+        if (!named->space.empty() && named->space != entry->tenant)
+            co_return fail(Code::Denied, "namespace '{}' is not yours", named->space);
+        wish.note = fmt::format("{}:{}", named->alias, named->tag);
+    }
+    BERTH_CO_TRY(const auto taken,
+                 co_await ground_.berth.lifecycle().snapshot(entry->record.id(), std::move(wish)));
+    if (named) {
+        const std::string full = fmt::format("{}/{}", lower_case(entry->tenant), named->alias);
+        out.id = fmt::format("{}:{}", full, named->tag);
+        out.names = {full};
+    } else {
+        out.id = taken.record.id + ":default";
+    }
+    co_return out;
+}
+
+Task<Result<std::vector<Sandboxes::ListedSnapshot>>> Sandboxes::snapshots(std::string tenant)
+{
+    std::vector<ListedSnapshot> out;
+    BERTH_CO_TRY(const auto all,
+                 co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
+    std::map<std::string, std::string> ids;
+    for (const auto& [id, entry] : entries_) ids[entry->record.id()] = id;
+    for (const auto& one : all) {
+        const auto label = one.spec.labels.find(std::string(kTenantLabel));
+        if (one.internal || label == one.spec.labels.end() || label->second != tenant) continue;
+        if (one.note.starts_with("a step ")) continue;
+        ListedSnapshot listed{.created = one.created};
+        const auto at = ids.find(one.sandbox);
+        listed.sandbox = at == ids.end() ? std::string{} : at->second;
+        if (one.note.empty()) {
+            listed.snapshot.id = one.id + ":default";
+        } else {
+            const std::string full = lower_case(tenant) + "/" + one.note;
+            listed.snapshot.id = full;
+            listed.snapshot.names = {full.substr(0, full.find(':'))};
+        }
+        out.push_back(std::move(listed));
+    }
+    co_return out;
+}
+
+/// The snapshot that a template's name stands for; empty: the base template.
+Task<Result<std::string>> Sandboxes::snapshot_of(std::string template_id, std::string tenant)
+{
+    BERTH_CO_TRY(const auto name, parse_template_name(template_id));
+    const bool bare = name.space.empty();
+    if (bare && name.alias == kBaseTemplate && name.tag == "default") co_return std::string{};
+    BERTH_CO_TRY(const auto all,
+                 co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
+    const std::string note = fmt::format("{}:{}", name.alias, name.tag);
+    for (const auto& one : all) { // newest first
+        const auto label = one.spec.labels.find(std::string(kTenantLabel));
+        if (one.internal || label == one.spec.labels.end() || label->second != tenant) continue;
+        if (bare && one.id == name.alias && name.tag == "default") co_return one.id;
+        if ((bare || name.space == lower_case(tenant)) && one.note == note) co_return one.id;
+    }
+    co_return fail(Code::NotFound, "template '{}' not found", printable(template_id, 100));
+}
+
+Task<Result<bool>> Sandboxes::remove_snapshot(std::string id, std::string tenant)
+{
+    bool removed = false;
+    // A name may stand for several that were made one after the other.
+    for (;;) {
+        auto found = co_await snapshot_of(id, tenant);
+        if (!found && found.error().code != Code::NotFound) co_return std::unexpected(found.error());
+        if (!found || found->empty()) co_return removed;
+        BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot(*found));
+        removed = true;
+    }
+}
+
+Task<void> Sandboxes::expire(EntryPtr entry)
+{
+    const ScopeExit done([&] { expiring_.erase(entry->id); });
+    Status ended;
+    if (entry->auto_pause) {
+        ended = co_await pause(entry, entry->auto_pause_memory);
+        if (!ended && ended.error().code == Code::Conflict) ended = {};
+    } else {
+        ended = co_await kill(entry, "its time is over");
+    }
+    if (ended || ended.error().code == Code::NotFound) co_return;
+    log::warn("a sandbox could not be ended", {{"id", entry->id}, {"why", ended.error().line()}});
+}
+
+Task<void> Sandboxes::sample(EntryPtr entry)
+{
+    constexpr std::size_t most = 720; // an hour
+    auto where = co_await backend(*entry);
+    if (!where) co_return;
+    const auto used = co_await (*where)->usage(handle(*entry));
+    if (!used) co_return;
+    Entry::Sample one{.cpu = used->cpu, .time = system_clock().steady()};
+    one.metric.time = now();
+    one.metric.cpus = std::max(1u, std::thread::hardware_concurrency());
+    const auto shown = view(*entry);
+    one.metric.memory_total = std::uint64_t{shown.memory_mb} << 20;
+    one.metric.disk_total = std::uint64_t{shown.disk_mb} << 20;
+    one.metric.memory = used->memory ? used->memory->count : 0;
+    if (!entry->samples.empty() && used->cpu && entry->samples.back().cpu) {
+        const auto& before = entry->samples.back();
+        const std::chrono::duration<double> wall = one.time - before.time;
+        const std::chrono::duration<double> cpu = *used->cpu - *before.cpu;
+        if (wall.count() > 0) one.metric.cpu_percent = 100 * cpu.count() / wall.count();
+    }
+    if (entry->samples.size() >= most) entry->samples.erase(entry->samples.begin());
+    entry->samples.push_back(std::move(one));
+}
+
+Task<void> Sandboxes::tick()
+{
+    const auto executor = co_await asio::this_coro::executor;
+    const auto time = now();
+    for (const auto& entry : all()) {
+        if (entry->paused || entry->busy || time < entry->end) continue;
+        if (!expiring_.insert(entry->id).second) continue;
+        asio::co_spawn(executor, expire(entry), asio::detached);
+    }
+    if (sampling_ || system_clock().steady() < sampled_ + 5s) co_return;
+    sampled_ = system_clock().steady();
+    sampling_ = true;
+    asio::co_spawn(executor, sample_all(), asio::detached);
+}
+
+Task<void> Sandboxes::sample_all()
+{
+    const ScopeExit done([&] { sampling_ = false; });
+    for (const auto& entry : all())
+        if (!entry->paused && !entry->busy && !entry->dying && !leaving_) co_await sample(entry);
+}
+
+void Sandboxes::leave()
+{
+    leaving_ = true;
+    for (const auto& [id, entry] : entries_) cut(*entry);
+}
+
+SandboxView Sandboxes::view(const Entry& entry) const
+{
+    SandboxView out;
+    out.id = entry.id;
+    out.template_id = entry.template_id;
+    out.alias = entry.alias;
+    out.token = entry.token;
+    out.traffic_token = entry.traffic_token;
+    out.domain = ground_.domain;
+    out.paused = entry.paused;
+    out.started = entry.started;
+    out.end = entry.end;
+    out.metadata = entry.metadata;
+    out.auto_pause = entry.auto_pause;
+    out.auto_resume = entry.auto_resume;
+    out.volumes = entry.volumes;
+    // Nothing is promised that is not held: without limits it is the machine's.
+    static const auto machine = machine_size();
+    out.cpus = machine.cpus;
+    out.memory_mb = machine.memory_mb;
+    out.disk_mb = machine.disk_mb;
+    return out;
+}
+
+} // namespace berth::e2b

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "server/e2b/entry.hpp"
+#include "server/gate/face.hpp"
+
+namespace berth::e2b {
+
+using EntryPtr = std::shared_ptr<Entry>; ///< shared: a stream outlives the entry's place in the map
+
+/// The sandboxes of this protocol's clients: made, found, paused, ended, and ended when their time is over.
+/// For the server's one thread.
+class Sandboxes {
+public:
+    explicit Sandboxes(gate::Ground& ground) : ground_(ground) {}
+
+    /// Reads what an earlier server left: its sandboxes live.
+    Task<Status> load();
+
+    /// Whoever's it is; null when it is not there or is being ended.
+    [[nodiscard]] EntryPtr find(std::string_view id) const;
+    /// The tenant's own. "id-suffix" of old clients is the id.
+    [[nodiscard]] Result<EntryPtr> of_tenant(std::string_view id, const std::string& tenant) const;
+    [[nodiscard]] std::vector<EntryPtr> all() const;
+
+    Task<Result<EntryPtr>> create(NewSandbox wish, std::string tenant);
+    /// Removes it whatever its state.
+    Task<Status> kill(EntryPtr entry, std::string why);
+    /// Conflict: paused already.
+    Task<Status> pause(EntryPtr entry, bool keep_memory);
+    /// Running already is success; true when it was resumed.
+    Task<Result<bool>> resume(EntryPtr entry, bool keep_memory, std::chrono::seconds time);
+    /// Gone by then is fine.
+    Task<Status> set_end(EntryPtr entry, WallTime end);
+
+    struct Snapshot {
+        std::string id; ///< what create takes as a template
+        std::vector<std::string> names;
+    };
+    Task<Result<Snapshot>> snapshot(EntryPtr entry, std::string name);
+    struct ListedSnapshot {
+        Snapshot snapshot;
+        std::string sandbox;
+        WallTime created{};
+    };
+    Task<Result<std::vector<ListedSnapshot>>> snapshots(std::string tenant);
+    /// False: there is none.
+    Task<Result<bool>> remove_snapshot(std::string id, std::string tenant);
+    Task<Result<std::vector<Result<EntryPtr>>>> fork(EntryPtr entry, ForkRequest wish);
+
+    /// Ends what is over, and looks at what the running ones use.
+    Task<void> tick();
+    /// Every stream of every sandbox ends.
+    void leave();
+    [[nodiscard]] bool leaving() const noexcept { return leaving_; }
+
+    [[nodiscard]] SandboxView view(const Entry& entry) const;
+    [[nodiscard]] gate::Ground& ground() noexcept { return ground_; }
+    /// The backend and handle of a usable one.
+    Task<Result<Backend*>> backend(const Entry& entry);
+    [[nodiscard]] static SandboxHandle handle(const Entry& entry) { return Lifecycle::handle(entry.record); }
+    [[nodiscard]] WallTime now() const { return system_clock().now(); }
+    /// Since when samples are kept, and how many.
+    Task<void> sample(EntryPtr entry);
+
+private:
+    struct Held; ///< alone with an entry
+    Task<Result<Held>> alone(EntryPtr entry);
+    Task<Status> save(const Entry& entry);
+    Task<Status> forget(const Entry& entry);
+    Task<Result<std::string>> snapshot_of(std::string template_id, std::string tenant);
+    Task<Status> make(EntryPtr entry, NewSandbox wish, std::string snapshot);
+    EntryPtr fresh(const NewSandbox& wish, const std::string& tenant);
+    void cut(Entry& entry);
+    Task<void> expire(EntryPtr entry);
+    Task<void> sample_all();
+
+    gate::Ground& ground_;
+    std::map<std::string, EntryPtr, std::less<>> entries_;
+    std::set<std::string> expiring_;
+    SteadyTime sampled_{};
+    bool sampling_ = false;
+    bool leaving_ = false;
+};
+
+} // namespace berth::e2b

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace berth::e2b {
+
+/// The one that is always there: the machine's own programs, with accounts of its own.
+inline constexpr std::string_view kBaseTemplate = "base";
+
+/// "[namespace/]alias[:tag]", lower-cased; no tag is "default".
+struct TemplateName {
+    std::string space;
+    std::string alias;
+    std::string tag = "default";
+};
+
+[[nodiscard]] Result<TemplateName> parse_template_name(std::string_view text);
+[[nodiscard]] std::string lower_case(std::string_view text);
+
+/// What a sandbox without limits has.
+struct MachineSize {
+    unsigned cpus = 1;
+    unsigned memory_mb = 0;
+    unsigned disk_mb = 0; ///< of throw-away disk: a quarter of the memory
+};
+[[nodiscard]] MachineSize machine_size();
+
+} // namespace berth::e2b

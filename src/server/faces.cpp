@@ -1,0 +1,14 @@
+#include "server/faces.hpp"
+
+#include "server/e2b/e2b_face.hpp"
+
+namespace berth::server {
+
+std::vector<std::unique_ptr<gate::Face>> make_faces(gate::Ground& ground)
+{
+    std::vector<std::unique_ptr<gate::Face>> out;
+    out.push_back(e2b::make_face(ground));
+    return out;
+}
+
+} // namespace berth::server

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "server/gate/face.hpp"
+
+namespace berth::server {
+
+/// Every protocol the server speaks, in the order in which they are asked: one line each.
+[[nodiscard]] std::vector<std::unique_ptr<gate::Face>> make_faces(gate::Ground& ground);
+
+} // namespace berth::server

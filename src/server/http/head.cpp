@@ -1,0 +1,212 @@
+#include "server/http/head.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/encoding.hpp"
+#include "base/strings.hpp"
+
+namespace berth::http {
+
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string http_date()
+{
+    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    char text[64];
+    const auto size = std::strftime(&text[0], sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts);
+    return {&text[0], size};
+}
+
+/// What would let a value end its line is left out: a name in an answer must not become a header.
+std::string one_line(std::string_view value)
+{
+    std::string out;
+    for (const char c : value)
+        if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) out += c;
+    return out;
+}
+
+} // namespace
+
+bool same_word(std::string_view one, std::string_view other) noexcept
+{
+    return std::ranges::equal(one, other, {}, lower, lower);
+}
+
+const std::string* find_header(const Pairs& headers, std::string_view name) noexcept
+{
+    for (const auto& [key, value] : headers)
+        if (same_word(key, name)) return &value;
+    return nullptr;
+}
+
+std::string_view RequestHead::value(std::string_view name) const noexcept
+{
+    const auto* const there = header(name);
+    return there == nullptr ? std::string_view{} : std::string_view(*there);
+}
+
+const std::string* RequestHead::parameter(std::string_view name) const noexcept
+{
+    for (const auto& [key, value] : query)
+        if (key == name) return &value;
+    return nullptr;
+}
+
+std::string RequestHead::host() const
+{
+    std::string_view text = value("host");
+    if (text.starts_with('[')) {
+        text = text.substr(0, text.find(']') + 1);
+    } else {
+        text = text.substr(0, text.find(':'));
+    }
+    std::string out(text);
+    std::ranges::transform(out, out.begin(), lower);
+    return out;
+}
+
+std::string RequestHead::media_type() const
+{
+    std::string_view text = value("content-type");
+    text = text.substr(0, text.find(';'));
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    std::string out(text);
+    std::ranges::transform(out, out.begin(), lower);
+    return out;
+}
+
+Status split_target(RequestHead& head)
+{
+    const auto bad = [] { return fail(Code::Invalid, "the request's target is not a path"); };
+    std::string_view target = head.target;
+    // The form a client uses towards a proxy: what follows the host is the path.
+    for (const std::string_view scheme : {"http://", "https://"}) {
+        if (!target.starts_with(scheme)) continue;
+        const auto slash = target.find('/', scheme.size());
+        target = slash == std::string_view::npos ? "/" : target.substr(slash);
+    }
+    if (!target.starts_with('/')) return bad();
+    const auto question = target.find('?');
+    head.path = target.substr(0, question);
+    for (const auto& part : split(std::string_view(head.path).substr(1), '/')) {
+        auto decoded = percent_decode(part);
+        if (!decoded || decoded->find('\0') != std::string::npos) return bad();
+        head.segments.push_back(*std::move(decoded));
+    }
+    while (!head.segments.empty() && head.segments.back().empty()) head.segments.pop_back();
+    if (question == std::string_view::npos) return {};
+    for (const auto& part : split(target.substr(question + 1), '&')) {
+        if (part.empty()) continue;
+        const auto equals = part.find('=');
+        auto name = form_decode(std::string_view(part).substr(0, equals));
+        auto value =
+            form_decode(equals == std::string::npos ? "" : std::string_view(part).substr(equals + 1));
+        if (!name || !value) return bad();
+        head.query.emplace_back(*std::move(name), *std::move(value));
+    }
+    return {};
+}
+
+Response& Response::with(std::string name, std::string value) &
+{
+    headers.emplace_back(std::move(name), std::move(value));
+    return *this;
+}
+
+Response Response::with(std::string name, std::string value) &&
+{
+    headers.emplace_back(std::move(name), std::move(value));
+    return std::move(*this);
+}
+
+Response json_response(int status, std::string body)
+{
+    return {.status = status, .headers = {{"Content-Type", "application/json"}}, .body = std::move(body)};
+}
+
+Response json_response(int status, const json::Object& document)
+{
+    return json_response(status, json::dump(document));
+}
+
+Response text_response(int status, std::string body)
+{
+    return {.status = status,
+            .headers = {{"Content-Type", "text/plain; charset=utf-8"}},
+            .body = std::move(body)};
+}
+
+Response empty_response(int status) { return {.status = status}; }
+
+std::string_view reason(int status) noexcept
+{
+    switch (status) {
+    case 100: return "Continue";
+    case 101: return "Switching Protocols";
+    case 200: return "OK";
+    case 201: return "Created";
+    case 202: return "Accepted";
+    case 204: return "No Content";
+    case 206: return "Partial Content";
+    case 304: return "Not Modified";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 406: return "Not Acceptable";
+    case 408: return "Request Timeout";
+    case 409: return "Conflict";
+    case 411: return "Length Required";
+    case 413: return "Content Too Large";
+    case 415: return "Unsupported Media Type";
+    case 416: return "Range Not Satisfiable";
+    case 421: return "Misdirected Request";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 499: return "Client Closed Request";
+    case 500: return "Internal Server Error";
+    case 501: return "Not Implemented";
+    case 502: return "Bad Gateway";
+    case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
+    case 507: return "Insufficient Storage";
+    default: return "Unknown";
+    }
+}
+
+int status_of(const Error& error) noexcept
+{
+    switch (error.code) {
+    case Code::NotFound: return 404;
+    case Code::Conflict: return 409;
+    case Code::Invalid: return 400;
+    case Code::Denied: return 403;
+    case Code::Unsupported: return 501;
+    case Code::Exhausted: return 429;
+    case Code::Unavailable: return 503;
+    case Code::DeadlineExceeded: return 504;
+    case Code::Internal: return 500;
+    }
+    return 500;
+}
+
+std::string render_head(int status, const Pairs& headers, Framing framing, std::uint64_t length,
+                        bool keep_alive)
+{
+    std::string out = fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\n", status, reason(status), http_date());
+    for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, one_line(value));
+    if (framing == Framing::Length) out += fmt::format("Content-Length: {}\r\n", length);
+    if (framing == Framing::Chunked) out += "Transfer-Encoding: chunked\r\n";
+    if (status != 101) out += keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n";
+    out += "\r\n";
+    return out;
+}
+
+} // namespace berth::http

@@ -1,0 +1,260 @@
+#include "server/http/host.hpp"
+
+#include <netinet/tcp.h>
+
+#include <set>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/ids.hpp"
+#include "base/log.hpp"
+#include "base/strings.hpp"
+#include "server/http/socket_channel.hpp"
+#include "server/http/tls_channel.hpp"
+
+namespace berth::http {
+
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+
+constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
+constexpr auto kHeadPatience = 30s;  // from the first byte of a head to its last
+constexpr auto kIdlePatience = 630s; // clients reuse connections for ten minutes
+constexpr auto kBreath = 50ms;
+constexpr std::size_t kPiece = std::size_t{16} << 10;
+
+SteadyTime now() { return system_clock().steady(); }
+
+std::string error_text(int status, std::string_view message)
+{
+    json::Object out;
+    out["code"] = status;
+    out["message"] = message;
+    return json::dump(out);
+}
+
+} // namespace
+
+struct Host::Parts {
+    Parts(asio::any_io_executor loop, HostOptions wanted, Handler answer)
+        : executor(loop), options(std::move(wanted)), handler(std::move(answer)), acceptor(loop)
+    {
+    }
+
+    asio::any_io_executor executor;
+    HostOptions options;
+    Handler handler;
+    tcp::acceptor acceptor;
+    std::shared_ptr<TlsContext> tls;
+    Counters counters;
+    std::set<Channel*> open; ///< of connections, for whoever sweeps
+    std::set<Channel*> busy; ///< of those with a request under way
+    bool stopping = false;
+
+    Task<void> sweep();
+    Task<void> connection(tcp::socket socket, std::string peer);
+    Task<void> speak(Channel& channel, const std::string& peer);
+    Task<bool> answer(Channel& channel, MessageParser& parser, std::string& buffer, const std::string& peer);
+};
+
+Host::Host(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Host::~Host() = default;
+std::uint16_t Host::port() const noexcept { return parts_->options.port; }
+const Counters& Host::counters() const noexcept { return parts_->counters; }
+
+Task<Result<std::unique_ptr<Host>>> Host::open(HostOptions options, Handler handler)
+{
+    const auto executor = co_await asio::this_coro::executor;
+    boost::system::error_code error;
+    const auto address = asio::ip::make_address(options.address, error);
+    if (error) co_return fail(Code::Invalid, "'{}' is not an address", printable(options.address, 60));
+    auto parts = std::make_unique<Parts>(executor, std::move(options), std::move(handler));
+    if (parts->options.tls) {
+        BERTH_CO_TRY(parts->tls, make_tls_context(*parts->options.tls));
+    }
+    const tcp::endpoint where(address, parts->options.port);
+    auto& acceptor = parts->acceptor;
+    acceptor.open(where.protocol(), error);
+    if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor.bind(where, error);
+    if (!error) acceptor.listen(4096, error);
+    if (error)
+        co_return std::unexpected(
+            Error{.code = code_of_errno(error.value()),
+                  .message = fmt::format("listening on {} port {}: {}", parts->options.address,
+                                         parts->options.port, error.message())});
+    parts->options.port = acceptor.local_endpoint().port();
+    co_return std::unique_ptr<Host>(new Host(std::move(parts)));
+}
+
+/// Deadlines are held to about a second; nobody is woken for one that is not over.
+Task<void> Host::Parts::sweep()
+{
+    asio::steady_timer timer(executor);
+    while (!stopping || !open.empty()) {
+        timer.expires_after(1s);
+        co_await timer.async_wait(as_value);
+        const auto time = now();
+        for (auto* const channel : std::vector<Channel*>(open.begin(), open.end())) channel->check(time);
+    }
+}
+
+/// One request; false when the connection has had its last.
+Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::string& buffer,
+                               const std::string& peer)
+{
+    auto head = parser.take_head();
+    head.id = random_hex(8);
+    head.peer = peer;
+    const auto target = split_target(head);
+    if (stopping) head.keep_alive = false;
+    Exchange exchange(channel, parser, buffer, std::move(head));
+    const auto begun = now();
+    ++counters.requests;
+    ++counters.active;
+    busy.insert(&channel);
+    try {
+        if (target)
+            co_await handler(exchange);
+        else
+            (void)co_await exchange.send(json_response(400, error_text(400, target.error().message)));
+    } catch (const std::exception& e) {
+        log::error("a request failed", {{"id", exchange.head().id}, {"what", e.what()}});
+    }
+    if (!exchange.begun()) {
+        auto sent =
+            co_await exchange.send(json_response(500, error_text(500, "the request could not be answered")));
+        if (!sent) exchange.drop();
+    }
+    busy.erase(&channel);
+    --counters.active;
+    const int status = exchange.status();
+    ++counters.by_class[status / 100 <= 5 ? static_cast<unsigned>(status / 100) : 0u];
+    counters.sent += exchange.sent();
+    if (log::enabled(log::Level::Info)) {
+        const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now() - begun);
+        // Without the query: it may carry a signature.
+        log::info("request", {{"id", exchange.head().id},
+                              {"peer", peer},
+                              {"method", exchange.head().method},
+                              {"path", printable(exchange.head().path, 300)},
+                              {"status", std::to_string(status)},
+                              {"bytes", std::to_string(exchange.sent())},
+                              {"us", std::to_string(took.count())}});
+    }
+    co_return exchange.reusable() && !stopping;
+}
+
+Task<void> Host::Parts::speak(Channel& channel, const std::string& peer)
+{
+    std::string buffer;
+    for (;;) {
+        MessageParser parser(MessageParser::Kind::Request);
+        auto until = now() + kIdlePatience;
+        while (!parser.head_done()) {
+            if (!buffer.empty()) {
+                const auto used = parser.feed(buffer);
+                if (!used) {
+                    const int status = used.error().code == Code::Exhausted ? 431 : 400;
+                    const std::string body = error_text(status, used.error().message);
+                    const auto bytes = render_head(status, {{"Content-Type", "application/json"}},
+                                                   Framing::Length, body.size(), false) +
+                                       body;
+                    (void)co_await channel.write(bytes, now() + kHeadPatience);
+                    channel.end_writing();
+                    co_return;
+                }
+                buffer.erase(0, *used);
+                if (parser.head_done()) break;
+                if (buffer.size() > kHeadLimit) co_return;
+                until = std::min(until, now() + kHeadPatience);
+            }
+            const auto old = buffer.size();
+            buffer.resize(old + kPiece);
+            const auto n = co_await channel.read_some(std::span(buffer).subspan(old), until);
+            buffer.resize(old + n.value_or(0));
+            if (!n || *n == 0) co_return;
+        }
+        if (!co_await answer(channel, parser, buffer, peer)) co_return;
+    }
+}
+
+Task<void> Host::Parts::connection(tcp::socket socket, std::string peer)
+{
+    boost::system::error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    const bool v6 = socket.local_endpoint(ignored).protocol() == tcp::v6();
+    StreamSocket plain(executor);
+    plain.assign(asio::generic::stream_protocol(v6 ? AF_INET6 : AF_INET, IPPROTO_TCP), socket.release(),
+                 ignored);
+    auto channel = tls ? make_tls_channel(std::move(plain), tls) : make_channel(std::move(plain));
+    ++counters.connections;
+    open.insert(channel.get());
+    try {
+        const auto ready = tls ? co_await tls_handshake(*channel, now() + kHeadPatience) : Status{};
+        if (ready) co_await speak(*channel, peer);
+    } catch (const std::exception& e) {
+        log::warn("a connection ended badly", {{"peer", peer}, {"what", e.what()}});
+    }
+    open.erase(channel.get());
+    --counters.connections;
+    channel->close();
+}
+
+Task<void> Host::run()
+{
+    auto& parts = *parts_;
+    asio::co_spawn(parts.executor, parts.sweep(), asio::detached);
+    while (!parts.stopping) {
+        auto [error, socket] = co_await parts.acceptor.async_accept(as_value);
+        if (parts.stopping) co_return;
+        if (error) {
+            // Out of descriptors, or a client that has gone already: the next one may be luckier.
+            asio::steady_timer breath(parts.executor, kBreath);
+            co_await breath.async_wait(as_value);
+            continue;
+        }
+        ++parts.counters.accepted;
+        if (parts.open.size() >= parts.options.connections) {
+            ++parts.counters.refused;
+            continue; // closed as it goes out of scope
+        }
+        boost::system::error_code unknown;
+        const auto from = socket.remote_endpoint(unknown);
+        std::string peer = unknown ? std::string("?") : from.address().to_string();
+        asio::co_spawn(parts.executor, parts.connection(std::move(socket), std::move(peer)), asio::detached);
+    }
+}
+
+Task<void> Host::stop(std::chrono::milliseconds patience)
+{
+    auto& parts = *parts_;
+    parts.stopping = true;
+    boost::system::error_code ignored;
+    parts.acceptor.close(ignored);
+    for (auto* const channel : std::vector<Channel*>(parts.open.begin(), parts.open.end()))
+        if (!parts.busy.contains(channel)) channel->close();
+    asio::steady_timer timer(parts.executor);
+    const auto until = now() + patience;
+    while (!parts.open.empty() && now() < until) {
+        timer.expires_after(20ms);
+        co_await timer.async_wait(as_value);
+    }
+    for (auto* const channel : std::vector<Channel*>(parts.open.begin(), parts.open.end())) channel->reset();
+    while (!parts.open.empty() && now() < until + 5s) {
+        timer.expires_after(20ms);
+        co_await timer.async_wait(as_value);
+    }
+}
+
+} // namespace berth::http

@@ -1,0 +1,198 @@
+#include "server/serve.hpp"
+
+#include <sys/resource.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/log.hpp"
+#include "server/faces.hpp"
+#include "server/gate/pages.hpp"
+#include "server/http/router.hpp"
+
+namespace berth::server {
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
+
+constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
+constexpr auto kTick = 250ms;
+constexpr std::size_t kThreads = 8;
+
+std::string error_text(int status, std::string_view message)
+{
+    json::Object out;
+    out["code"] = status;
+    out["message"] = message;
+    return json::dump(out);
+}
+
+/// Each connection is a descriptor, and each sandbox some.
+void raise_open_files()
+{
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+} // namespace
+
+class Server::Parts {
+public:
+    Parts(Berth& berth, ServeOptions options)
+        : options_(std::move(options)), pool_(kThreads), keys_(berth.data()),
+          ground_{.berth = berth,
+                  .pool = pool_,
+                  .keys = keys_,
+                  .authentication = options_.authentication,
+                  .domain = options_.domain,
+                  .backend = options_.backend},
+          names_{.address = options_.host.address,
+                 .domain = options_.domain.substr(0, options_.domain.find(':')),
+                 .origins = options_.origins},
+          faces_(make_faces(ground_))
+    {
+        keys_.also(options_.own_key);
+    }
+
+    Task<Status> run(Ready ready);
+
+private:
+    Task<void> answer(http::Exchange& exchange);
+    Task<void> operate(http::Exchange& exchange);
+    Task<void> tick();
+    [[nodiscard]] std::string metrics() const;
+
+    ServeOptions options_;
+    BlockingPool pool_;
+    gate::Keys keys_;
+    gate::Ground ground_;
+    gate::Names names_;
+    std::vector<std::unique_ptr<gate::Face>> faces_;
+    std::unique_ptr<http::Host> host_;
+    bool ready_ = false;
+    bool stopping_ = false;
+};
+
+Task<void> Server::Parts::answer(http::Exchange& exchange)
+{
+    const auto& head = exchange.head();
+    gate::Face* chosen = nullptr;
+    for (const auto& face : faces_) {
+        if (!face->takes(head)) continue;
+        chosen = face.get();
+        break;
+    }
+    if (chosen == nullptr || !chosen->open_to_pages(head)) {
+        if (const auto why = names_.refuse(head); !why.empty()) {
+            (void)co_await exchange.send(http::json_response(403, error_text(403, why)));
+            co_return;
+        }
+        if (const auto* const origin = head.header("origin")) {
+            exchange.add_header("Access-Control-Allow-Origin", *origin);
+            exchange.add_header("Vary", "Origin");
+            if (head.method == "OPTIONS") {
+                auto response = http::empty_response();
+                response.with("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
+                response.with("Access-Control-Allow-Headers", "*");
+                response.with("Access-Control-Max-Age", "7200");
+                (void)co_await exchange.send(std::move(response));
+                co_return;
+            }
+        }
+    }
+    if (chosen != nullptr)
+        co_await chosen->answer(exchange);
+    else
+        co_await operate(exchange);
+}
+
+Task<void> Server::Parts::operate(http::Exchange& exchange)
+{
+    const auto& head = exchange.head();
+    const bool get = head.method == "GET" || head.method == "HEAD";
+    if (get && head.path == "/healthz") {
+        (void)co_await exchange.send(http::text_response(200, "ok\n"));
+    } else if (get && head.path == "/readyz") {
+        const bool good = ready_ && !stopping_;
+        (void)co_await exchange.send(http::text_response(good ? 200 : 503, good ? "ready\n" : "stopping\n"));
+    } else if (get && head.path == "/metrics") {
+        auto response = http::text_response(200, metrics());
+        response.headers.front().second = "text/plain; version=0.0.4; charset=utf-8";
+        (void)co_await exchange.send(std::move(response));
+    } else {
+        (void)co_await exchange.send(http::json_response(404, error_text(404, "there is nothing here")));
+    }
+}
+
+std::string Server::Parts::metrics() const
+{
+    const auto& c = host_->counters();
+    std::string out;
+    const auto add = [&](std::string_view name, std::string_view kind, std::string_view help, auto value) {
+        out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, kind, value);
+    };
+    add("berth_http_connections", "gauge", "Connections that are open.", c.connections);
+    add("berth_http_connections_total", "counter", "Connections that were accepted.", c.accepted);
+    add("berth_http_connections_refused_total", "counter", "Connections closed for want of room.", c.refused);
+    add("berth_http_requests_active", "gauge", "Requests being answered.", c.active);
+    add("berth_http_response_bytes_total", "counter", "Bytes of answers.", c.sent);
+    out += "# HELP berth_http_requests_total Requests that were answered.\n"
+           "# TYPE berth_http_requests_total counter\n";
+    for (unsigned i = 1; i <= 5; ++i)
+        out += fmt::format("berth_http_requests_total{{status=\"{}xx\"}} {}\n", i, c.by_class[i]);
+    return out;
+}
+
+Task<void> Server::Parts::tick()
+{
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    while (!stopping_) {
+        for (const auto& face : faces_) co_await face->tick();
+        timer.expires_after(kTick);
+        co_await timer.async_wait(as_value);
+    }
+}
+
+Task<Status> Server::Parts::run(Ready ready)
+{
+    const auto executor = co_await asio::this_coro::executor;
+    raise_open_files();
+    for (const auto& face : faces_) BERTH_CO_CHECK(co_await face->begin());
+    const http::Handler handler = [this](http::Exchange& exchange) { return answer(exchange); };
+    BERTH_CO_TRY(host_, co_await http::Host::open(options_.host, handler));
+    asio::signal_set signals(executor, SIGINT, SIGTERM);
+    ready_ = true;
+    ready(host_->port());
+    asio::co_spawn(executor, tick(), asio::detached);
+    co_await (host_->run() || signals.async_wait(as_value));
+    log::info("stopping", {});
+    stopping_ = true;
+    co_await host_->stop(options_.drain);
+    for (const auto& face : faces_) face->leave();
+    // What was on its way ends before what it works with does.
+    asio::steady_timer timer(executor, kTick * 2);
+    co_await timer.async_wait(as_value);
+    co_return Status{};
+}
+
+Server::Server(Berth& berth, ServeOptions options)
+    : parts_(std::make_unique<Parts>(berth, std::move(options)))
+{
+}
+
+Server::~Server() = default;
+
+Task<Status> Server::run(Ready ready) { co_return co_await parts_->run(std::move(ready)); }
+
+} // namespace berth::server

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "berth/berth.hpp"
+#include "server/http/host.hpp"
+
+namespace berth::server {
+
+struct ServeOptions {
+    http::HostOptions host;
+    std::string domain; ///< below which sandboxes have names, with its port; may be empty
+    bool authentication = true;
+    std::string own_key; ///< BERTH_API_KEY: counts beside those that are kept
+    std::set<std::string> origins;
+    std::string backend = "local";
+    std::chrono::milliseconds drain = std::chrono::seconds(5);
+};
+
+/// Called once, when requests are answered.
+using Ready = std::function<void(std::uint16_t port)>;
+
+/// All that is served from one state directory. It must outlive the loop that runs it: what is on its way
+/// when run() returns still uses it.
+class Server {
+public:
+    Server(Berth& berth, ServeOptions options);
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+    ~Server();
+
+    /// Serves until a signal asks it to end, or it cannot go on. Sandboxes live on.
+    Task<Status> run(Ready ready);
+
+private:
+    class Parts;
+    std::unique_ptr<Parts> parts_;
+};
+
+} // namespace berth::server

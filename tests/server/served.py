@@ -11,12 +11,15 @@ import traceback
 
 
 class Server:
+    started: list["Server"] = []
+
     def __init__(self, program: str, data: str, *options: str):
         self.program, self.data = program, data
         self.log = open(pathlib.Path(data).parent / "server.log", "a", encoding="utf-8")
         self.process = subprocess.Popen(
             [program, "serve", "--listen", "127.0.0.1:0", "--data", data, "--json", *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True)
+        Server.started.append(self)
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError("the server did not start:\n" + pathlib.Path(self.log.name).read_text(encoding="utf-8"))
@@ -175,7 +178,7 @@ class Checks:
         program = sys.argv[1]
         only = sys.argv[2] if len(sys.argv) > 2 else ""
         failed = 0
-        with tempfile.TemporaryDirectory(prefix="berth-served-") as place:
+        with tempfile.TemporaryDirectory(prefix="berth-served-", ignore_cleanup_errors=True) as place:
             server = Server(program, place + "/data", *options)
             for work in self.all:
                 name = work.__name__.replace("_", " ")
@@ -187,6 +190,7 @@ class Checks:
                 except Exception:  # noqa: BLE001: a check that fails is told, whatever it was
                     failed += 1
                     print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
+                    server = Server.started[-1]
                 if server.process.poll() is not None:
                     failed += 1
                     print(f"the server ended in: {name}, code {server.process.returncode}", flush=True)
@@ -195,6 +199,9 @@ class Checks:
             if code != 0:
                 failed += 1
                 print(f"the server ended with {code}")
+            for one in Server.started:
+                if one.process.poll() is None:
+                    one.kill()
             left = subprocess.run([program, "ls", "--json", "--data", place + "/data"], check=False,
                                   capture_output=True, text=True).stdout
             for one in json.loads(left or "{}").get("sandboxes", []):

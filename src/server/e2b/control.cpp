@@ -144,6 +144,7 @@ Task<void> Control::answer(http::Exchange& exchange)
     Call call{.exchange = exchange, .tenant = *tenant, .parameters = std::move(match.parameters)};
     auto answer = co_await (this->*match.route->handler)(call);
     if (exchange.begun()) co_return;
+    if (exchange.too_large()) answer = refuse(413, answer.error().message);
     (void)co_await exchange.send(answer ? *std::move(answer) : failure(answer.error()));
 }
 

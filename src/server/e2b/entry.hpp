@@ -57,6 +57,7 @@ struct Entry {
     SandboxRecord record; ///< as it was when it was last made usable
     bool made = false;
     bool dying = false;
+    WallTime retry{};  ///< ending it has failed: not before
     bool busy = false; ///< its state is being changed: others wait
     std::uint64_t turns = 0;
     std::unique_ptr<boost::asio::steady_timer> turn; ///< cancelled when streams must end

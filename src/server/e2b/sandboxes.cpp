@@ -415,11 +415,14 @@ Task<void> Sandboxes::expire(EntryPtr entry)
     Status ended;
     if (entry->auto_pause) {
         ended = co_await pause(entry, entry->auto_pause_memory);
+        // Where nothing can be frozen, its files are what can be kept.
+        if (!ended && ended.error().code == Code::Unsupported) ended = co_await pause(entry, false);
         if (!ended && ended.error().code == Code::Conflict) ended = {};
     } else {
         ended = co_await kill(entry, "its time is over");
     }
     if (ended || ended.error().code == Code::NotFound) co_return;
+    entry->retry = now() + 5s;
     log::warn("a sandbox could not be ended", {{"id", entry->id}, {"why", ended.error().line()}});
 }
 
@@ -452,7 +455,7 @@ Task<void> Sandboxes::tick()
     const auto executor = co_await asio::this_coro::executor;
     const auto time = now();
     for (const auto& entry : all()) {
-        if (entry->paused || entry->busy || time < entry->end) continue;
+        if (entry->paused || entry->busy || time < entry->end || time < entry->retry) continue;
         if (!expiring_.insert(entry->id).second) continue;
         asio::co_spawn(executor, expire(entry), asio::detached);
     }

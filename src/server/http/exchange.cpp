@@ -67,7 +67,10 @@ Task<Result<std::string>> Exchange::read()
 Task<Result<std::string>> Exchange::body(std::size_t limit)
 {
     std::string out;
-    const auto too_large = [&] { return fail(Code::Exhausted, "the body is larger than {} bytes", limit); };
+    const auto too_large = [&] {
+        too_large_ = true;
+        return fail(Code::Exhausted, "the body is larger than {} bytes", limit);
+    };
     if (head_.length && *head_.length > limit) co_return too_large();
     for (;;) {
         BERTH_CO_TRY(auto piece, co_await read());

@@ -40,6 +40,8 @@ public:
     /// A header for every answer of this exchange.
     void add_header(std::string name, std::string value);
 
+    /// body() has refused it for its size.
+    [[nodiscard]] bool too_large() const noexcept { return too_large_; }
     [[nodiscard]] bool begun() const noexcept { return begun_; }
     [[nodiscard]] int status() const noexcept { return status_; }
     [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
@@ -61,6 +63,7 @@ private:
     bool bodyless_ = false;
     bool finished_ = false;
     bool dropped_ = false;
+    bool too_large_ = false;
     int status_ = 0;
     std::uint64_t sent_ = 0;
 };

@@ -18,11 +18,11 @@ public:
     [[nodiscard]] virtual bool keep_alive() const = 0;
     [[nodiscard]] virtual bool chunked() const = 0;
     [[nodiscard]] virtual bool upgrade() const = 0;
+    [[nodiscard]] virtual std::optional<std::uint64_t> length() const = 0;
 
     std::string method, target;
     int status = 0;
     Pairs headers;
-    std::optional<std::uint64_t> length;
     std::string body;
 };
 
@@ -49,6 +49,11 @@ public:
     [[nodiscard]] bool keep_alive() const override { return Base::keep_alive(); }
     [[nodiscard]] bool chunked() const override { return Base::chunked(); }
     [[nodiscard]] bool upgrade() const override { return Base::upgrade(); }
+    [[nodiscard]] std::optional<std::uint64_t> length() const override
+    {
+        const auto told = this->content_length();
+        return told ? std::optional<std::uint64_t>(*told) : std::nullopt;
+    }
 
 private:
     void on_request_impl(beast::verb, View name, View where, int, ErrorCode&) override
@@ -62,10 +67,7 @@ private:
         headers.emplace_back(std::string(name.data(), name.size()), std::string(value.data(), value.size()));
     }
     void on_header_impl(ErrorCode&) override {}
-    void on_body_init_impl(const boost::optional<std::uint64_t>& size, ErrorCode&) override
-    {
-        if (size) length = *size;
-    }
+    void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}
     std::size_t on_body_impl(View bytes, ErrorCode&) override
     {
         body.append(bytes.data(), bytes.size());
@@ -131,7 +133,7 @@ RequestHead MessageParser::take_head()
     out.target = std::move(machine_->target);
     out.headers = std::move(machine_->headers);
     out.chunked = machine_->chunked();
-    out.length = machine_->length;
+    out.length = machine_->length();
     out.keep_alive = machine_->keep_alive();
     out.upgrade = machine_->upgrade();
     return out;

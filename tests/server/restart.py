@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""kill -9 of the server with sandboxes and running commands; another one goes on. restart.py BERTH [CHECK]"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+from served import Box, Checks, Server, envelope, envelopes
+
+check = Checks()
+COUNT = int(os.environ.get("BERTH_RESTART_SANDBOXES", "12"))
+RUNNING = max(1, COUNT // 4)
+
+
+def again(server: Server) -> Server:
+    server.kill()
+    return Server(server.program, server.data)
+
+
+def wait_for(question, what: str):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        answer = question()
+        if answer:
+            return answer
+        time.sleep(0.05)
+    raise AssertionError("never: " + what)
+
+
+@check
+def sandboxes_and_commands_outlive_a_killed_server(server: Server):
+    boxes = [server.create(metadata={"n": str(i)}) for i in range(COUNT)]
+    for i, box in enumerate(boxes):
+        assert box.run(f"echo {i} > mine")[1]["status"] == "exit status 0"
+    streams = [box.start("i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i > count; echo line $i; sleep 0.02; done; echo bye") for box in boxes[:RUNNING]]
+    key = server.key
+    server = again(server)
+    assert server.key == key, "the key is the same"
+    status, listed = server.api("GET", "/v2/sandboxes")
+    assert status == 200 and {one["sandboxID"] for one in listed} == {box.id for box in boxes}
+    assert all(one["state"] == "running" for one in listed)
+    for i, box in enumerate(boxes):
+        box.server = server
+        status, told = server.api("POST", f"/v2/sandboxes/{box.id}/connect", {})
+        assert (status, told["envdAccessToken"]) == (200, box.token), "the token is the same"
+        assert box.ask("GET", "/files?path=mine")[2] == f"{i}\n".encode()
+        assert box.run("echo again")[0] == "again\n"
+    for box, (stream, pid) in zip(boxes, streams):
+        stream.close()
+        status, processes = box.unary("process.Process/List", {})
+        assert status == 200 and [p["pid"] for p in processes["processes"]] == [pid], processes
+        before = int(box.ask("GET", "/files?path=count")[2] or b"0")
+        wait_for(lambda: int(box.ask("GET", "/files?path=count")[2] or b"0") > before, "the command goes on")
+        box.ask("POST", "/files?path=stop", b"", Content_Type="application/octet-stream")
+        select = envelope(json.dumps({"process": {"pid": pid}}).encode())
+        status, _, body = box.stream("process.Process/Connect", select)
+        frames = envelopes(body)
+        assert frames[0][1] == {"event": {"start": {"pid": pid}}}, frames[0]
+        assert frames[-1] == (2, {}) and frames[-2][1]["event"]["end"]["status"] == "exit status 0", frames[-3:]
+    for box in boxes:
+        assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+    return server
+
+
+@check
+def a_paused_one_stays_paused(server: Server):
+    box = server.create()
+    stream, pid = box.start("sleep 1000")
+    status, told = server.api("POST", f"/sandboxes/{box.id}/pause", {})
+    if status == 501:  # no freezer for an ordinary user here: refused with the reason, and it goes on
+        assert "cannot be paused" in told["message"], told
+        assert box.run("echo on")[0] == "on\n"
+        stream.close()
+        assert server.api("POST", f"/sandboxes/{box.id}/pause", {"memory": False})[0] == 204
+        assert server.api("POST", f"/v2/sandboxes/{box.id}/connect", {})[0] == 201
+        assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+        return server
+    assert status == 204, told
+    stream.close()
+    server = again(server)
+    box.server = server
+    assert server.api("GET", f"/sandboxes/{box.id}")[1]["state"] == "paused"
+    assert box.ask("GET", "/health")[0] == 502
+    assert server.api("POST", f"/v2/sandboxes/{box.id}/connect", {})[0] == 201
+    status, processes = box.unary("process.Process/List", {})
+    assert [p["pid"] for p in processes["processes"]] == [pid], processes
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+    return server
+
+
+@check
+def one_whose_time_ran_out_meanwhile_ends(server: Server):
+    box = server.create(timeout=1)
+    kept = server.create(timeout=1, autoPause=True)
+    server.kill()
+    time.sleep(1.2)
+    server = Server(server.program, server.data)
+    box.server = kept.server = server
+    wait_for(lambda: server.api("GET", f"/sandboxes/{box.id}")[0] == 404, "it ends")
+    wait_for(lambda: server.api("GET", f"/sandboxes/{kept.id}")[1]["state"] == "paused", "it is paused")
+    server.api("DELETE", f"/sandboxes/{kept.id}")
+    return server
+
+
+@check
+def one_that_somebody_else_removed_is_gone(server: Server):
+    box = server.create()
+    server.kill()
+    ids = [one["id"] for one in json.loads(subprocess.run([server.program, "ls", "--json", "--data", server.data], check=True,
+                                                          capture_output=True, text=True).stdout)["sandboxes"]]
+    subprocess.run([server.program, "rm", *ids, "--data", server.data], check=True, capture_output=True)
+    server = Server(server.program, server.data)
+    assert server.api("GET", f"/sandboxes/{box.id}")[0] == 404
+    assert server.api("GET", "/v2/sandboxes") == (200, [])
+    return server
+
+
+@check
+def nothing_is_left_of_what_was_being_made(server: Server):
+    import threading
+    made = []
+    threads = [threading.Thread(target=lambda: made.append(quiet(server))) for _ in range(8)]
+    for t in threads:
+        t.start()
+    time.sleep(0.15)
+    server.kill()
+    for t in threads:
+        t.join()
+    server = Server(server.program, server.data)
+    _, listed = server.api("GET", "/v2/sandboxes")
+    ids = {one["sandboxID"] for one in listed}
+    assert {box.id for box in made if box} <= ids, "what a client was told of is there"
+    for one in ids:
+        assert server.api("DELETE", f"/sandboxes/{one}")[0] == 204
+    subprocess.run([server.program, "gc", "--grace", "0s", "--data", server.data], check=True, capture_output=True)
+    left = json.loads(subprocess.run([server.program, "ls", "--json", "--data", server.data], check=True,
+                                     capture_output=True, text=True).stdout)["sandboxes"]
+    assert left == [], left
+    return server
+
+
+def quiet(server: Server) -> Box | None:
+    try:
+        return server.create()
+    except Exception:  # noqa: BLE001: the server is killed under it
+        return None
+
+
+@check
+def a_graceful_end_lets_requests_finish(server: Server):
+    box = server.create()
+    import threading
+    told = []
+    worker = threading.Thread(target=lambda: told.append(box.run("sleep 1; echo done")))
+    worker.start()
+    time.sleep(0.4)
+    assert server.stop() == 0
+    worker.join()
+    assert told and told[0][0] == "done\n", told
+    server = Server(server.program, server.data)
+    server.api("DELETE", f"/sandboxes/{box.id}")
+    return server
+
+
+if __name__ == "__main__":
+    sys.exit(check.main())

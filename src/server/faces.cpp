@@ -1,6 +1,7 @@
 #include "server/faces.hpp"
 
 #include "server/e2b/e2b_face.hpp"
+#include "server/own/own_face.hpp"
 
 namespace berth::server {
 
@@ -8,6 +9,7 @@ std::vector<std::unique_ptr<gate::Face>> make_faces(gate::Ground& ground)
 {
     std::vector<std::unique_ptr<gate::Face>> out;
     out.push_back(e2b::make_face(ground));
+    out.push_back(own::make_face(ground));
     return out;
 }
 

@@ -12,6 +12,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,17 +32,17 @@ def versions(packages: pathlib.Path) -> dict[str, str]:
 class Server:
     """One `berth serve` with a state directory of its own."""
 
-    def __init__(self, program: str, data: str):
+    def __init__(self, program: str, data: str, listen: str = "127.0.0.1:0", options: tuple = ()):
         self.data = data
         self.log = open(pathlib.Path(data).parent / "server.log", "w", encoding="utf-8")
         self.process = subprocess.Popen(
-            [program, "serve", "--listen", "127.0.0.1:0", "--data", data, "--json"],
+            [program, "serve", "--listen", listen, "--data", data, "--json", *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"the server did not start: {self.told()}")
         said = json.loads(line)
-        self.url, self.key = said["listening"], said["key"]
+        self.url, self.key, self.authority = said["listening"], said["key"], said.get("ca", "")
 
     def told(self) -> str:
         self.log.flush()
@@ -55,6 +56,31 @@ class Server:
             self.process.kill()
             self.process.wait()
             return -9
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def by_name(program: str, packages: pathlib.Path, node: pathlib.Path, place: str) -> bool:
+    """TLS and a domain: the mode in which getHost() leads somewhere."""
+    port = free_port()
+    domain = f"sbx.localhost:{port}"
+    server = Server(program, place + "/named", f"127.0.0.1:{port}", ("--domain", domain, "--tls-self-signed"))
+    good = True
+    try:
+        for _, package in SDKS:
+            environment = {**{k: v for k, v in os.environ.items() if not k.startswith("E2B_")}, "E2B_API_KEY": server.key,
+                           "E2B_DOMAIN": domain, "NODE_EXTRA_CA_CERTS": server.authority}
+            good &= subprocess.run([str(node.resolve()), "--import", str(packages / "names.mjs"), str(packages / "domain.mjs"), package],
+                                   env=environment, cwd=packages, check=False, timeout=120).returncode == 0
+    finally:
+        if not good:
+            print(server.told())
+        good &= server.stop() == 0
+    return good
 
 
 def table(results: dict[str, list[dict]], version: dict[str, str]) -> str:
@@ -98,7 +124,8 @@ def main() -> int:
     version = versions(options.packages)
     # Beside the packages, where the modules' names are found from.
     suite = options.packages / "suite.mjs"
-    shutil.copyfile(HERE / "suite.mjs", suite)
+    for name in ("suite.mjs", "domain.mjs", "names.mjs"):
+        shutil.copyfile(HERE / name, options.packages / name)
     failed = False
     results = {}
     with tempfile.TemporaryDirectory(prefix="berth-sdk-") as place:
@@ -128,6 +155,7 @@ def main() -> int:
         if code != 0:
             print(f"the server ended with {code}")
             failed = True
+        failed |= not by_name(options.program, options.packages, node, place)
         if failed:
             print(told)
     if options.table and not os.environ.get("BERTH_SDK_ONLY"):

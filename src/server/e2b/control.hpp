@@ -14,6 +14,8 @@ public:
     Task<void> answer(http::Exchange& exchange);
 
 private:
+    static constexpr std::size_t kBodyLimit = std::size_t{4} << 20;
+
     struct Call {
         http::Exchange& exchange;
         std::string tenant;
@@ -46,6 +48,8 @@ private:
     Task<Answer> teams(Call& call);
 
     Result<EntryPtr> entry_of(const Call& call) const;
+    static Result<std::int64_t> number_of(const http::RequestHead& head, std::string_view name,
+                                          std::int64_t low, std::int64_t high, std::int64_t otherwise);
 
     Sandboxes& sandboxes_;
     http::Router<Handler> router_;

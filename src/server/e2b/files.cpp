@@ -14,7 +14,7 @@
 #include "protocol/e2b/signature.hpp"
 #include "server/e2b/entry_info.hpp"
 #include "server/e2b/file_headers.hpp"
-#include "server/e2b/spool.hpp"
+#include "server/gate/spool.hpp"
 #include "server/http/inflate.hpp"
 
 namespace berth::e2b {
@@ -108,7 +108,7 @@ Task<Result<std::vector<Uploads::Whole>>> Uploads::read()
 Task<Result<std::vector<Uploads::Whole>>> Uploads::read_one()
 {
     std::vector<Whole> out;
-    BERTH_CO_TRY(auto spool, co_await Spool::open(ground_));
+    BERTH_CO_TRY(auto spool, co_await gate::Spool::open(ground_));
     for (;;) {
         BERTH_CO_TRY(auto bytes, co_await piece());
         if (bytes.empty()) break;
@@ -125,7 +125,7 @@ Task<Result<std::vector<Uploads::Whole>>> Uploads::read_form(std::string boundar
     using Kind = MultipartReader::Event::Kind;
     MultipartReader reader(boundary);
     std::vector<Whole> out;
-    std::optional<Spool> spool; // of the part that is being read, when it is a file
+    std::optional<gate::Spool> spool; // of the part that is being read, when it is a file
     std::string name;
     while (!reader.done()) {
         BERTH_CO_TRY(auto bytes, co_await piece());
@@ -136,7 +136,7 @@ Task<Result<std::vector<Uploads::Whole>>> Uploads::read_form(std::string boundar
             if (!event) break;
             if (event->kind == Kind::Begin && event->name == "file") {
                 if (out.size() >= most) co_return fail(Code::Invalid, "more than {} files", most);
-                BERTH_CO_TRY(spool, co_await Spool::open(ground_));
+                BERTH_CO_TRY(spool, co_await gate::Spool::open(ground_));
                 name = event->filename;
             } else if (event->kind == Kind::Data && spool) {
                 BERTH_CO_CHECK(co_await spool->add(std::move(event->bytes)));
@@ -160,7 +160,7 @@ Task<Status> put(EnvdCall& call, const User& user, const std::string& path, Uniq
 {
     const auto fill = [&](std::string who) -> Task<Status> {
         if (::lseek(contents.get(), 0, SEEK_SET) != 0) co_return fail_errno("reading an upload");
-        FileContents all{.source = UniqueFd(::dup(contents.get())), .limit = kUploadLimit};
+        FileContents all{.source = UniqueFd(::dup(contents.get())), .limit = gate::kUploadLimit};
         co_return co_await call.backend.fill_file(call.handle, {.path = path, .user = std::move(who)},
                                                   std::move(all));
     };

@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -158,6 +159,16 @@ Task<void> stream_process(Sandboxes& sandboxes, EnvdCall& call, std::shared_ptr<
             co_await rpc::end_stream(exchange, connect::failure_of(events.error()));
             leave();
             co_return;
+        }
+        // Whoever is in charge may have seen the end of what was read to its end here.
+        if (!status && process->ended) {
+            status = process->ended;
+            at.exited_at = at.last_word = now();
+        }
+        if (events->empty() && now() < wake) {
+            if (status) break;
+            asio::steady_timer breath(executor, kLinger);
+            co_await breath.async_wait(as_value);
         }
         std::string out;
         for (const auto& event : *events) {

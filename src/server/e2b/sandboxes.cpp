@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
+#include "server/e2b/sandboxes_held.hpp"
 #include "server/e2b/template_name.hpp"
 
 namespace berth::e2b {
@@ -28,7 +29,6 @@ using namespace std::chrono_literals;
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kPoll = 3ms;
 constexpr auto kStopGrace = 2s;
-constexpr std::string_view kTenantLabel = "berth.tenant";
 
 std::string directory_of(const gate::Ground& ground) { return ground.berth.data() + "/e2b"; }
 
@@ -41,19 +41,6 @@ Result<UniqueFd> open_directory(const std::string& path)
 }
 
 } // namespace
-
-struct Sandboxes::Held {
-    EntryPtr entry;
-    explicit Held(EntryPtr one) : entry(std::move(one)) { entry->busy = true; }
-    Held(Held&& other) noexcept = default;
-    Held& operator=(Held&&) noexcept = default;
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    ~Held()
-    {
-        if (entry) entry->busy = false;
-    }
-};
 
 Task<Result<Sandboxes::Held>> Sandboxes::alone(EntryPtr entry)
 {
@@ -294,119 +281,6 @@ Task<Status> Sandboxes::set_end(EntryPtr entry, WallTime end)
 {
     entry->end = end;
     co_return co_await save(*entry);
-}
-
-Task<Result<std::vector<Result<EntryPtr>>>> Sandboxes::fork(EntryPtr entry, ForkRequest wish)
-{
-    BERTH_CO_TRY(const auto held, co_await alone(entry));
-    if (entry->paused) co_return fail(Code::Conflict, "sandbox \"{}\" is paused", entry->id);
-    auto& lifecycle = ground_.berth.lifecycle();
-    SnapshotWish step;
-    step.note = "a step of a fork";
-    BERTH_CO_TRY(const auto taken, co_await lifecycle.snapshot(entry->record.id(), std::move(step)));
-    std::vector<Result<EntryPtr>> out;
-    for (std::size_t i = 0; i < wish.count; ++i) {
-        NewSandbox same;
-        same.template_id = entry->template_id;
-        same.timeout = wish.timeout;
-        same.secure = !entry->token.empty();
-        same.public_traffic = entry->traffic_token.empty();
-        same.metadata = entry->metadata;
-        same.env = entry->env;
-        same.auto_pause = entry->auto_pause;
-        same.auto_pause_memory = entry->auto_pause_memory;
-        same.auto_resume = entry->auto_resume;
-        auto twin = fresh(same, entry->tenant);
-        twin->alias = entry->alias;
-        auto made = co_await make(twin, std::move(same), taken.record.id);
-        if (made)
-            out.emplace_back(twin);
-        else
-            out.emplace_back(std::unexpected(std::move(made).error()));
-    }
-    (void)co_await lifecycle.remove_snapshot(taken.record.id);
-    co_return out;
-}
-
-Task<Result<Sandboxes::Snapshot>> Sandboxes::snapshot(EntryPtr entry, std::string name)
-{
-    BERTH_CO_TRY(const auto held, co_await alone(entry));
-    Snapshot out;
-    SnapshotWish wish;
-    std::optional<TemplateName> named;
-    if (!name.empty()) {
-        BERTH_CO_TRY(named, parse_template_name(name));
-        if (!named->space.empty() && named->space != entry->tenant)
-            co_return fail(Code::Denied, "namespace '{}' is not yours", named->space);
-        wish.note = fmt::format("{}:{}", named->alias, named->tag);
-    }
-    BERTH_CO_TRY(const auto taken,
-                 co_await ground_.berth.lifecycle().snapshot(entry->record.id(), std::move(wish)));
-    if (named) {
-        const std::string full = fmt::format("{}/{}", lower_case(entry->tenant), named->alias);
-        out.id = fmt::format("{}:{}", full, named->tag);
-        out.names = {full};
-    } else {
-        out.id = taken.record.id + ":default";
-    }
-    co_return out;
-}
-
-Task<Result<std::vector<Sandboxes::ListedSnapshot>>> Sandboxes::snapshots(std::string tenant)
-{
-    std::vector<ListedSnapshot> out;
-    BERTH_CO_TRY(const auto all,
-                 co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
-    std::map<std::string, std::string> ids;
-    for (const auto& [id, entry] : entries_) ids[entry->record.id()] = id;
-    for (const auto& one : all) {
-        const auto label = one.spec.labels.find(std::string(kTenantLabel));
-        if (one.internal || label == one.spec.labels.end() || label->second != tenant) continue;
-        if (one.note.starts_with("a step ")) continue;
-        ListedSnapshot listed{.created = one.created};
-        const auto at = ids.find(one.sandbox);
-        listed.sandbox = at == ids.end() ? std::string{} : at->second;
-        if (one.note.empty()) {
-            listed.snapshot.id = one.id + ":default";
-        } else {
-            const std::string full = lower_case(tenant) + "/" + one.note;
-            listed.snapshot.id = full;
-            listed.snapshot.names = {full.substr(0, full.find(':'))};
-        }
-        out.push_back(std::move(listed));
-    }
-    co_return out;
-}
-
-/// The snapshot that a template's name stands for; empty: the base template.
-Task<Result<std::string>> Sandboxes::snapshot_of(std::string template_id, std::string tenant)
-{
-    BERTH_CO_TRY(const auto name, parse_template_name(template_id));
-    const bool bare = name.space.empty();
-    if (bare && name.alias == kBaseTemplate && name.tag == "default") co_return std::string{};
-    BERTH_CO_TRY(const auto all,
-                 co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
-    const std::string note = fmt::format("{}:{}", name.alias, name.tag);
-    for (const auto& one : all) { // newest first
-        const auto label = one.spec.labels.find(std::string(kTenantLabel));
-        if (one.internal || label == one.spec.labels.end() || label->second != tenant) continue;
-        if (bare && one.id == name.alias && name.tag == "default") co_return one.id;
-        if ((bare || name.space == lower_case(tenant)) && one.note == note) co_return one.id;
-    }
-    co_return fail(Code::NotFound, "template '{}' not found", printable(template_id, 100));
-}
-
-Task<Result<bool>> Sandboxes::remove_snapshot(std::string id, std::string tenant)
-{
-    bool removed = false;
-    // A name may stand for several that were made one after the other.
-    for (;;) {
-        auto found = co_await snapshot_of(id, tenant);
-        if (!found && found.error().code != Code::NotFound) co_return std::unexpected(found.error());
-        if (!found || found->empty()) co_return removed;
-        BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot(*found));
-        removed = true;
-    }
 }
 
 Task<void> Sandboxes::expire(EntryPtr entry)

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>
@@ -66,7 +67,6 @@ TEST(Keys, AFileThatCannotBeReadOpensNothing)
     Keys keys(place.path);
     const auto secret = keys.add("alice", "");
     ASSERT_TRUE(secret);
-    const auto directory = open_dir(place.path);
     const UniqueFd writable(::open(place.path.c_str(), O_RDONLY | O_DIRECTORY));
     ASSERT_TRUE(replace_file_at(writable.get(), "keys.json", "nonsense"));
     EXPECT_FALSE(keys.tenant_of(*secret));

@@ -1,4 +1,4 @@
-#include "server/e2b/spool.hpp"
+#include "server/gate/spool.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include "base/ids.hpp"
 #include "base/io.hpp"
 
-namespace berth::e2b {
+namespace berth::gate {
 
 namespace {
 
@@ -29,7 +29,7 @@ Result<UniqueFd> nameless(const std::string& data)
 
 } // namespace
 
-Task<Result<Spool>> Spool::open(gate::Ground& ground)
+Task<Result<Spool>> Spool::open(Ground& ground)
 {
     BERTH_CO_TRY(auto file, co_await ground.pool.call([&] { return nameless(ground.berth.data()); }));
     co_return Spool(ground, std::move(file));
@@ -60,4 +60,4 @@ Task<Result<UniqueFd>> Spool::finish()
     co_return std::move(file_);
 }
 
-} // namespace berth::e2b
+} // namespace berth::gate

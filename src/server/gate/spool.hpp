@@ -2,14 +2,14 @@
 
 #include "base/bytes.hpp"
 #include "base/unique_fd.hpp"
-#include "server/e2b/sandboxes.hpp"
+#include "server/gate/face.hpp"
 
-namespace berth::e2b {
+namespace berth::gate {
 
 /// An upload on its way: kept aside until it is complete, so that one that is cut off changes nothing.
 class Spool {
 public:
-    [[nodiscard]] static Task<Result<Spool>> open(gate::Ground& ground);
+    [[nodiscard]] static Task<Result<Spool>> open(Ground& ground);
 
     /// Exhausted: more than an upload may have.
     Task<Status> add(std::string bytes);
@@ -17,10 +17,10 @@ public:
     Task<Result<UniqueFd>> finish();
 
 private:
-    Spool(gate::Ground& ground, UniqueFd file) : ground_(&ground), file_(std::move(file)) {}
+    Spool(Ground& ground, UniqueFd file) : ground_(&ground), file_(std::move(file)) {}
     Task<Status> flush();
 
-    gate::Ground* ground_;
+    Ground* ground_;
     UniqueFd file_;
     std::string pending_;
     std::uint64_t size_ = 0;
@@ -28,4 +28,4 @@ private:
 
 inline constexpr Bytes kUploadLimit = 16_GiB;
 
-} // namespace berth::e2b
+} // namespace berth::gate

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <list>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <boost/asio/cancellation_signal.hpp>
+
+#include "lifecycle/lifecycle.hpp"
+#include "server/gate/face.hpp"
+#include "server/http/router.hpp"
+
+namespace berth::own {
+
+/// One request to the API, of a tenant that is known.
+struct Call {
+    http::Exchange& exchange;
+    std::string tenant;
+    http::Parameters parameters;
+};
+
+using Answer = Result<http::Response>;
+
+/// The routes and what answers them. A sandbox belongs to the tenant its label names; one without a label,
+/// made on the command line, to the default tenant.
+class Api {
+public:
+    explicit Api(gate::Ground& ground);
+
+    Task<void> answer(http::Exchange& exchange);
+    /// The router's own table as a document.
+    [[nodiscard]] json::Object describe() const;
+    /// Streams and waits end.
+    void leave();
+
+private:
+    using Work = Task<Answer> (Api::*)(Call&);
+    struct Handler {
+        Work work;
+        std::string summary;
+        std::string answers; ///< the status of success
+    };
+
+    // sandbox_calls.cpp
+    Task<Answer> create(Call& call);
+    Task<Answer> list(Call& call);
+    Task<Answer> get(Call& call);
+    Task<Answer> destroy(Call& call);
+    Task<Answer> start(Call& call);
+    Task<Answer> stop(Call& call);
+    Task<Answer> pause(Call& call);
+    Task<Answer> resume(Call& call);
+    Task<Answer> fork(Call& call);
+    Task<Answer> take_snapshot(Call& call);
+    Task<Answer> list_snapshots(Call& call);
+    Task<Answer> restore(Call& call);
+    Task<Answer> remove_snapshot(Call& call);
+    Task<Answer> events(Call& call);
+    // exec_calls.cpp
+    Task<Answer> start_exec(Call& call);
+    Task<Answer> list_execs(Call& call);
+    Task<Answer> get_exec(Call& call);
+    Task<Answer> exec_events(Call& call);
+    Task<Answer> write_input(Call& call);
+    Task<Answer> close_input(Call& call);
+    Task<Answer> send_signal(Call& call);
+    Task<Answer> kill_exec(Call& call);
+    Task<Answer> resize(Call& call);
+    // file_calls.cpp
+    Task<Answer> read_file(Call& call);
+    Task<Answer> write_file(Call& call);
+    Task<Answer> remove_file(Call& call);
+    Task<Answer> list_files(Call& call);
+    Task<Answer> stat_file(Call& call);
+    Task<Answer> make_dir(Call& call);
+    Task<Answer> describe_all(Call& call);
+
+    /// The tenant's own sandbox that the path names; NotFound for everybody else's.
+    Task<Result<SandboxRecord>> record_of(const Call& call);
+    /// The same, made usable.
+    Task<Result<SandboxRecord>> usable(const Call& call);
+    Task<Result<SnapshotRecord>> snapshot_of(const Call& call);
+    Task<Result<json::Value>> body_of(Call& call);
+    [[nodiscard]] static bool owned(const SandboxSpec& spec, const std::string& tenant);
+    /// In charge of an exec's timeout and of recording its end.
+    Task<void> attend(SandboxRecord record, ExecSpec spec);
+    [[nodiscard]] Lifecycle& lifecycle() { return ground_.berth.lifecycle(); }
+
+    static constexpr std::size_t kBodyLimit = std::size_t{4} << 20;
+
+    gate::Ground& ground_;
+    http::Router<Handler> router_;
+    std::list<boost::asio::cancellation_signal> attended_;
+    bool leaving_ = false;
+};
+
+} // namespace berth::own

@@ -1,0 +1,150 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/this_coro.hpp>
+
+#include "base/brief.hpp"
+#include "base/strings.hpp"
+#include "server/gate/spool.hpp"
+#include "server/own/api.hpp"
+
+namespace berth::own {
+
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{256} << 10;
+
+Result<FilePath> path_of(const http::RequestHead& head)
+{
+    const auto* const path = head.parameter("path");
+    if (path == nullptr || !path->starts_with('/'))
+        return fail(Code::Invalid, "the parameter path must be an absolute path");
+    FilePath out{.path = *path, .user = {}};
+    if (const auto* const user = head.parameter("user")) out.user = *user;
+    return out;
+}
+
+std::string_view kind_of(FileEntry::Kind kind)
+{
+    switch (kind) {
+    case FileEntry::Kind::Regular: return "file";
+    case FileEntry::Kind::Directory: return "directory";
+    case FileEntry::Kind::Symlink: return "symlink";
+    case FileEntry::Kind::Other: return "other";
+    }
+    return "other";
+}
+
+json::Object entry_json(const FileEntry& entry)
+{
+    json::Object out;
+    out["name"] = entry.name;
+    out["kind"] = kind_of(entry.kind);
+    out["size"] = entry.size.count;
+    out["mode"] = fmt::format("{:04o}", entry.mode);
+    out["uid"] = entry.uid;
+    out["gid"] = entry.gid;
+    out["modified"] = rfc3339(entry.modified);
+    out["target"] = entry.target.empty() ? json::Value(nullptr) : json::Value(entry.target);
+    return out;
+}
+
+} // namespace
+
+Task<Answer> Api::read_file(Call& call)
+{
+    BERTH_CO_TRY(const auto file, path_of(call.exchange.head()));
+    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_TRY(const auto opened, co_await where->open_file(Lifecycle::handle(record), file));
+    struct stat st{};
+    if (::fstat(opened.get(), &st) != 0) co_return fail_errno("looking at {}", printable(file.path));
+    const auto size = static_cast<std::uint64_t>(st.st_size);
+    auto& exchange = call.exchange;
+    BERTH_CO_CHECK(co_await exchange.begin(200, {{"Content-Type", "application/octet-stream"}}, size));
+    std::string piece;
+    for (std::uint64_t sent = 0; sent < size && exchange.head().method != "HEAD";) {
+        const auto n = co_await ground_.pool.call([&]() -> ssize_t {
+            piece.resize(std::min<std::uint64_t>(kPiece, size - sent));
+            return ::pread(opened.get(), piece.data(), piece.size(), static_cast<off_t>(sent));
+        });
+        if (n <= 0) {
+            exchange.drop(); // it shrank meanwhile
+            co_return http::Response{};
+        }
+        piece.resize(static_cast<std::size_t>(n));
+        BERTH_CO_CHECK(co_await exchange.write(piece));
+        sent += static_cast<std::uint64_t>(n);
+    }
+    (void)co_await exchange.finish();
+    co_return http::Response{};
+}
+
+Task<Answer> Api::write_file(Call& call)
+{
+    BERTH_CO_TRY(const auto file, path_of(call.exchange.head()));
+    FileContents contents{.source = {}, .limit = gate::kUploadLimit};
+    if (const auto* const mode = call.exchange.head().parameter("mode")) {
+        const auto octal =
+            mode->empty() || mode->find_first_not_of("01234567") != std::string::npos || mode->size() > 4
+                ? std::nullopt
+                : std::optional(std::stoul(*mode, nullptr, 8));
+        if (!octal || *octal > 0777) co_return fail(Code::Invalid, "mode must be octal, at most 0777");
+        contents.mode = static_cast<unsigned>(*octal);
+    }
+    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_TRY(auto spool, co_await gate::Spool::open(ground_));
+    for (;;) {
+        BERTH_CO_TRY(auto piece, co_await call.exchange.read());
+        if (piece.empty()) break;
+        BERTH_CO_CHECK(co_await spool.add(std::move(piece)));
+    }
+    BERTH_CO_TRY(contents.source, co_await spool.finish());
+    BERTH_CO_CHECK(co_await where->fill_file(Lifecycle::handle(record), file, std::move(contents)));
+    co_return http::empty_response();
+}
+
+Task<Answer> Api::remove_file(Call& call)
+{
+    BERTH_CO_TRY(const auto file, path_of(call.exchange.head()));
+    const auto* const tree = call.exchange.head().parameter("tree");
+    const auto how = tree != nullptr && *tree == "true" ? RemoveTree::Yes : RemoveTree::No;
+    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_CHECK(co_await where->remove_file(Lifecycle::handle(record), file, how));
+    co_return http::empty_response();
+}
+
+Task<Answer> Api::list_files(Call& call)
+{
+    BERTH_CO_TRY(const auto directory, path_of(call.exchange.head()));
+    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_TRY(const auto all, co_await where->list_files(Lifecycle::handle(record), directory));
+    json::Array out;
+    for (const auto& one : all) out.emplace_back(entry_json(one));
+    json::Object document;
+    document["entries"] = std::move(out);
+    co_return http::json_response(200, document);
+}
+
+Task<Answer> Api::stat_file(Call& call)
+{
+    BERTH_CO_TRY(const auto file, path_of(call.exchange.head()));
+    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_TRY(const auto entry, co_await where->stat_file(Lifecycle::handle(record), file));
+    co_return http::json_response(200, entry_json(entry));
+}
+
+Task<Answer> Api::make_dir(Call& call)
+{
+    BERTH_CO_TRY(const auto directory, path_of(call.exchange.head()));
+    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_CHECK(co_await where->make_dir(Lifecycle::handle(record), directory, MakeParents::Yes));
+    co_return http::empty_response();
+}
+
+} // namespace berth::own

@@ -18,6 +18,17 @@ def again(server: Server) -> Server:
     return Server(server.program, server.data)
 
 
+def all_of(server: Server) -> list[dict]:
+    out, token = [], ""
+    while True:
+        status, headers, body = server.request("GET", "/v2/sandboxes?limit=50&nextToken=" + token, None, {"X-API-Key": server.key})
+        assert status == 200, body
+        out += json.loads(body)
+        token = headers.get("x-next-token", "")
+        if not token:
+            return out
+
+
 def wait_for(question, what: str):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -37,8 +48,8 @@ def sandboxes_and_commands_outlive_a_killed_server(server: Server):
     key = server.key
     server = again(server)
     assert server.key == key, "the key is the same"
-    status, listed = server.api("GET", "/v2/sandboxes")
-    assert status == 200 and {one["sandboxID"] for one in listed} == {box.id for box in boxes}
+    listed = all_of(server)
+    assert {one["sandboxID"] for one in listed} == {box.id for box in boxes}
     assert all(one["state"] == "running" for one in listed)
     for i, box in enumerate(boxes):
         box.server = server

@@ -26,6 +26,8 @@ struct Options {
     bool self_signed = false;
     std::vector<std::string> origins;
     std::string drain = "5s";
+    double rate = 0;
+    std::size_t connections = http::HostOptions{}.connections;
 };
 
 std::string environment(const char* name)
@@ -107,6 +109,8 @@ Result<int> run(const Options& o)
     options.authentication = !o.no_auth;
     options.domain = o.domain;
     options.backend = o.backend;
+    options.rate = o.rate;
+    options.host.connections = o.connections;
     options.origins.insert(o.origins.begin(), o.origins.end());
     BERTH_TRY(const auto drain, parse_duration(o.drain));
     options.drain = std::chrono::ceil<std::chrono::milliseconds>(drain);
@@ -173,6 +177,13 @@ int serve_verb(int argc, char** argv)
                  "Speak TLS with a certificate of our own; the lines name the authority to trust");
     app.add_option("--drain", o.drain, "At the end, wait this long for requests under way (default 5s)")
         ->type_name("TIME");
+    app.add_option("--rate", o.rate,
+                   "Requests a second of one tenant, with bursts of ten times as many (default: any number)")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--connections", o.connections, "Connections at once (default 16000)")
+        ->type_name("N")
+        ->check(CLI::PositiveNumber);
     add_common(app, o.common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;

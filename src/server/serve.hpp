@@ -17,6 +17,7 @@ struct ServeOptions {
     std::string own_key; ///< BERTH_API_KEY: counts beside those that are kept
     std::set<std::string> origins;
     std::string backend = "local";
+    double rate = 0; ///< requests a second of one tenant; 0: any number
     std::chrono::milliseconds drain = std::chrono::seconds(5);
 };
 

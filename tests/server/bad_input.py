@@ -316,6 +316,39 @@ def many_requests_at_once(server: Server):
 
 
 @check
+def too_many_requests_and_connections_are_refused(server: Server):
+    import tempfile
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        small = Server(server.program, place + "/data", "--rate", "1", "--connections", "20")
+        answers = [small.api("GET", path)[0] for path in ("/v2/sandboxes", "/v1/sandboxes") * 10]
+        assert answers[:10] == [200] * 10 and 429 in answers, answers
+        status, headers, _ = small.request("GET", "/v2/sandboxes", None, {"X-API-Key": small.key})
+        assert status == 200 or headers["retry-after"] == "1", headers
+        assert small.request("GET", "/healthz")[0] == 200
+        many = [small.connect() for _ in range(40)]
+        time.sleep(0.2)
+        closed = 0
+        for s in many:
+            s.settimeout(0.2)
+            try:
+                closed += s.recv(1) == b""
+            except TimeoutError:
+                pass
+        assert closed == 20, closed
+        for s in many:
+            s.close()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                if small.request("GET", "/healthz")[0] == 200:
+                    break
+            except OSError:
+                pass
+        assert small.request("GET", "/healthz")[0] == 200
+        assert small.stop() == 0
+
+
+@check
 def metrics_are_told(server: Server):
     status, headers, body = server.request("GET", "/metrics")
     assert status == 200 and headers["content-type"].startswith("text/plain"), headers

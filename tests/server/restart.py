@@ -128,6 +128,23 @@ def one_that_somebody_else_removed_is_gone(server: Server):
 
 
 @check
+def what_somebody_else_does_to_a_sandbox_is_seen(server: Server):
+    def cli(*words: str) -> None:
+        subprocess.run([server.program, *words, "--data", server.data], check=True, capture_output=True)
+    box = server.create()
+    listed = subprocess.run([server.program, "ls", "--json", "--data", server.data], check=True, capture_output=True, text=True).stdout
+    own = json.loads(listed)["sandboxes"][-1]["id"]
+    cli("stop", own)
+    wait_for(lambda: server.api("GET", f"/sandboxes/{box.id}")[1]["state"] == "paused", "a stopped one is paused")
+    assert box.ask("GET", "/health")[0] == 502
+    cli("start", own)
+    wait_for(lambda: server.api("GET", f"/sandboxes/{box.id}")[1]["state"] == "running", "a started one is running")
+    assert box.run("echo on")[0] == "on\n"
+    cli("rm", own)
+    wait_for(lambda: server.api("GET", f"/sandboxes/{box.id}")[0] == 404, "a removed one is gone")
+
+
+@check
 def nothing_is_left_of_what_was_being_made(server: Server):
     import threading
     made = []

@@ -123,6 +123,10 @@ Task<void> Control::answer(http::Exchange& exchange)
             refuse(401, secret.empty() ? "no API key: send it as X-API-Key" : "this API key is not valid"));
         co_return;
     }
+    if (!sandboxes_.ground().rate.take(*tenant, system_clock().steady())) {
+        (void)co_await exchange.send(refuse(429, "too many requests").with("Retry-After", "1"));
+        co_return;
+    }
     auto match = router_.find(head);
     if (match.route == nullptr) {
         (void)co_await exchange.send(match.path_known

@@ -342,8 +342,42 @@ Task<void> Sandboxes::tick()
 Task<void> Sandboxes::sample_all()
 {
     const ScopeExit done([&] { sampling_ = false; });
-    for (const auto& entry : all())
-        if (!entry->paused && !entry->busy && !entry->dying && !leaving_) co_await sample(entry);
+    for (const auto& entry : all()) {
+        if (entry->busy || entry->dying || leaving_) continue;
+        co_await reconcile(entry);
+        if (!entry->paused && !entry->busy && !entry->dying) co_await sample(entry);
+    }
+}
+
+/// Others may stop, pause or destroy what is ours: the command line, another server. What the store says
+/// is what clients are told.
+Task<void> Sandboxes::reconcile(EntryPtr entry)
+{
+    auto record = co_await ground_.berth.lifecycle().find(entry->record.id());
+    if (record && record->state == State::Running && !entry->paused) {
+        auto where = co_await backend(*entry);
+        // Its keeper may be dead, and nobody has looked.
+        if (where && !co_await (*where)->usage(handle(*entry)))
+            record = co_await ground_.berth.lifecycle().refresh(entry->record.id());
+    }
+    if (entry->busy || entry->dying || !record) co_return;
+    const bool frozen = record->state == State::Paused;
+    const bool stopped = record->state == State::Stopped;
+    if (record->state == State::Destroyed || record->state == State::Lost) {
+        (void)co_await kill(entry, fmt::format("it is {}", to_string(record->state)));
+    } else if ((frozen || stopped) && !entry->paused) {
+        entry->record = *std::move(record);
+        entry->paused = true;
+        entry->kept_memory = frozen;
+        if (stopped) entry->processes.clear();
+        cut(*entry);
+        (void)co_await save(*entry);
+    } else if (record->state == State::Running && entry->paused) {
+        entry->record = *std::move(record);
+        entry->paused = false;
+        entry->end = now() + entry->timeout;
+        (void)co_await save(*entry);
+    }
 }
 
 void Sandboxes::leave()

@@ -79,6 +79,7 @@ private:
     void cut(Entry& entry);
     Task<void> expire(EntryPtr entry);
     Task<void> sample_all();
+    Task<void> reconcile(EntryPtr entry);
 
     gate::Ground& ground_;
     std::map<std::string, EntryPtr, std::less<>> entries_;

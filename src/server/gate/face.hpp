@@ -6,6 +6,7 @@
 #include "base/blocking_pool.hpp"
 #include "berth/berth.hpp"
 #include "server/gate/keys.hpp"
+#include "server/gate/rate.hpp"
 #include "server/http/exchange.hpp"
 
 namespace berth::gate {
@@ -18,6 +19,7 @@ struct Ground {
     bool authentication = true; ///< false: everybody is the default tenant
     std::string domain;         ///< below which sandboxes have names, with its port; may be empty
     std::string backend = "local";
+    Rate rate{};
 };
 
 /// One protocol of the server: a folder below src/server.

@@ -116,6 +116,11 @@ Task<void> Api::answer(http::Exchange& exchange)
         (void)co_await exchange.send(failure(error, 401).with("WWW-Authenticate", "Bearer"));
         co_return;
     }
+    if (tenant && !ground_.rate.take(*tenant, system_clock().steady())) {
+        const Error error{.code = Code::Exhausted, .message = "too many requests"};
+        (void)co_await exchange.send(failure(error, 429).with("Retry-After", "1"));
+        co_return;
+    }
     auto match = router_.find(head);
     if (match.route == nullptr) {
         const Error error{.code = Code::NotFound,

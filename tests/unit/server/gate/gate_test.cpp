@@ -6,6 +6,7 @@
 #include "base/io.hpp"
 #include "server/gate/keys.hpp"
 #include "server/gate/pages.hpp"
+#include "server/gate/rate.hpp"
 
 namespace berth::gate {
 namespace {
@@ -70,6 +71,19 @@ TEST(Keys, AFileThatCannotBeReadOpensNothing)
     const UniqueFd writable(::open(place.path.c_str(), O_RDONLY | O_DIRECTORY));
     ASSERT_TRUE(replace_file_at(writable.get(), "keys.json", "nonsense"));
     EXPECT_FALSE(keys.tenant_of(*secret));
+}
+
+TEST(Rate, ABurstIsTenSecondsWorthAndFillsAgain)
+{
+    Rate rate(2);
+    const SteadyTime begin{std::chrono::hours(1)};
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(rate.take("a", begin)) << i;
+    EXPECT_FALSE(rate.take("a", begin));
+    EXPECT_TRUE(rate.take("b", begin)); // another's are his own
+    EXPECT_TRUE(rate.take("a", begin + std::chrono::milliseconds(500)));
+    EXPECT_FALSE(rate.take("a", begin + std::chrono::milliseconds(500)));
+    Rate any;
+    for (int i = 0; i < 10000; ++i) EXPECT_TRUE(any.take("a", begin));
 }
 
 http::RequestHead request(std::string host, std::string origin = {})

@@ -201,6 +201,8 @@ def the_server_ends_while_commands_run(server: Server):
     box = make(server)
     run(server, box, "sleep", "1000")
     path = run(server, box, "sleep", "1000")
+    other = server.create()
+    stream, _ = other.start("sleep 1000")
     reader = threading.Thread(target=lambda: quiet(server, path))
     reader.start()
     time.sleep(0.3)
@@ -210,6 +212,8 @@ def the_server_ends_while_commands_run(server: Server):
     assert time.monotonic() - begun < 30
     server = Server(server.program, server.data)
     assert ask(server, "GET", path)[1]["running"] is True
+    stream.close()
+    server.api("DELETE", f"/sandboxes/{other.id}")
     ask(server, "DELETE", box)
     return server
 

@@ -90,7 +90,7 @@ Task<void> mind_process(Sandboxes& sandboxes, EntryPtr entry, std::shared_ptr<Pr
     const auto where = co_await sandboxes.backend(*entry);
     if (!where) co_return;
     const auto handle = Sandboxes::handle(*entry);
-    while (!entry->dying && !process->ended) {
+    while (!entry->dying && !process->ended && !sandboxes.leaving()) {
         SteadyTime until = now() + 1h;
         if (process->deadline && !process->overdue) until = std::min(until, *process->deadline);
         auto first =

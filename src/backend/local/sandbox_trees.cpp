@@ -9,7 +9,7 @@ namespace berth::local {
 /// Root of a mapped sandbox may read what belongs to any of its users, because its capabilities hold for
 /// their ids. A thread of ours has none inside, so one keeps the right to read everything, and the reader
 /// asks whose each file is.
-Result<Sandbox::Trees> Sandbox::trees(const std::string& user) const
+Result<Trees> Sandbox::trees(const std::string& user) const
 {
     constexpr std::uint32_t range = 65536;
     const auto& identity = prepared_->identity;

@@ -1,4 +1,4 @@
-#include "backend/local/exec_log.hpp"
+#include "keeping/exec_log.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace berth::local {
+namespace berth::keeping {
 namespace {
 
 using keeper::Kind;
@@ -181,4 +181,4 @@ Status ExecLog::sync() const
     return {};
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include "backend/local/watch.hpp"
+#include "keeping/watch.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// All watches of a process: one inotify instance, and one thread that reads it. It begins with the first
 /// watch and ends with the last backend that holds it. For any thread; take() of a queue never waits for
@@ -60,4 +60,4 @@ private:
     std::thread thread_;
 };
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -1,41 +1,41 @@
-// Trees of files in and out of a sandbox of the local backend. The caller's functions run on the pool,
+// Trees of files in and out of a sandbox. The caller's functions run on the pool,
 // the sandbox's files are touched by a thread with the sandbox's rights.
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "backend/local/local_backend_with.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "image/archive_writer.hpp"
 #include "image/tree_reader.hpp"
+#include "keeping/kept_backend.hpp"
 #include "sys/sandbox_files_resolve.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
 /// A file without a name that is gone with its descriptor.
-Result<UniqueFd> nameless_file(const StateDir& state)
+Result<UniqueFd> nameless_file(int directory)
 {
-    UniqueFd file(::openat(state.fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    UniqueFd file(::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (file || (errno != EOPNOTSUPP && errno != EISDIR)) {
-        if (!file) return fail_errno("making a temporary file in {}", state.path());
+        if (!file) return fail_errno("making a temporary file");
         return file;
     }
     const std::string name = ".spool-" + random_hex(16);
-    file.reset(::openat(state.fd(), name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) return fail_errno("making a temporary file in {}", state.path());
-    ::unlinkat(state.fd(), name.c_str(), 0);
+    file.reset(::openat(directory, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return fail_errno("making a temporary file");
+    ::unlinkat(directory, name.c_str(), 0);
     return file;
 }
 
 /// All of the source, since it is read twice: to be judged, and to be unpacked.
-Result<UniqueFd> spool(const StateDir& state, const ByteSource& source, Bytes limit)
+Result<UniqueFd> spool(int directory, const ByteSource& source, Bytes limit)
 {
-    BERTH_TRY(auto file, nameless_file(state));
+    BERTH_TRY(auto file, nameless_file(directory));
     for (std::uint64_t total = 0;;) {
         BERTH_TRY(const auto piece, source());
         if (piece.empty()) break;
@@ -57,11 +57,10 @@ Status check_limits(const ArchiveLimits& limits)
 
 } // namespace
 
-Task<Status> LocalBackend::read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,
-                                        ByteSink sink)
+Task<Status> KeptBackend::read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,
+                                       ByteSink sink)
 {
-    const auto open = [&](Sandbox& s) { return s.trees(directory.user); };
-    BERTH_CO_TRY(const auto from, co_await with(sandbox, open));
+    BERTH_CO_TRY(const auto from, co_await trees_of(sandbox, directory.user));
     const auto stream = [&]() -> Status {
         const auto resolve = [&](int root) { return sys::resolve_in(root, directory.path); };
         BERTH_TRY(auto start, from.files.run(resolve));
@@ -80,14 +79,13 @@ Task<Status> LocalBackend::read_archive(SandboxHandle sandbox, FilePath director
     co_return co_await pool_.call(stream);
 }
 
-Task<Status> LocalBackend::write_archive(SandboxHandle sandbox, FilePath directory, ByteSource source,
-                                         ArchiveLimits limits)
+Task<Status> KeptBackend::write_archive(SandboxHandle sandbox, FilePath directory, ByteSource source,
+                                        ArchiveLimits limits)
 {
-    const auto open = [&](Sandbox& s) { return s.files(directory.user); };
-    BERTH_CO_TRY(const auto files, co_await with(sandbox, open));
+    BERTH_CO_TRY(const auto files, co_await files_of(sandbox, directory.user));
     const auto unpack = [&]() -> Status {
         BERTH_CHECK(check_limits(limits));
-        BERTH_TRY(const auto archive, spool(state_, source, limits.input));
+        BERTH_TRY(const auto archive, spool(spool_directory(), source, limits.input));
         BERTH_TRY(auto members, image::check_archive(archive.get(), limits));
         if (::lseek(archive.get(), 0, SEEK_SET) != 0) return fail_errno("reading an archive again");
         return files.run([&](int root) -> Status {
@@ -100,4 +98,4 @@ Task<Status> LocalBackend::write_archive(SandboxHandle sandbox, FilePath directo
     co_return co_await pool_.call(unpack);
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -1,9 +1,9 @@
-#include "backend/local/watch.hpp"
+#include "keeping/watch.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
@@ -64,4 +64,4 @@ void Numbers::release(int number)
     inotify_.remove(number);
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

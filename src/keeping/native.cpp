@@ -1,11 +1,11 @@
-#include "backend/local/native.hpp"
+#include "keeping/native.hpp"
 
 #include <algorithm>
 
 #include "base/ids.hpp"
 #include "base/strings.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
@@ -37,4 +37,4 @@ Status check_native(std::string_view name)
     return fail(Code::Invalid, "'{}' is not the name of a sandbox's instance", printable(name, 60));
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

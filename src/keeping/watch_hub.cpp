@@ -1,4 +1,4 @@
-#include "backend/local/watch_hub.hpp"
+#include "keeping/watch_hub.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include "base/log.hpp"
 #include "base/strings.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 std::shared_ptr<WatchHub> WatchHub::of_process()
 {
@@ -169,4 +169,4 @@ void WatchHub::loop()
     }
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -20,7 +20,7 @@
 #include "sys/inotify.hpp"
 #include "sys/sandbox_files.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// What one watch has to tell, between the thread that learns of it and whoever asks. For any thread.
 class ChangeQueue {
@@ -110,4 +110,4 @@ private:
     std::optional<Moved> moved_;
 };
 
-} // namespace berth::local
+} // namespace berth::keeping

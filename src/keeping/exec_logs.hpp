@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/local/exec_log.hpp"
-#include "backend/local/state_dir.hpp"
 #include "core/backend.hpp"
+#include "keeping/exec_log.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 // The logs of an instance's execs, below `exec` in its directory: there in every state of it, and
 // readable without a keeper.
@@ -27,12 +26,11 @@ enum class LogKeeper { Lives, Gone };
 /// Every exec that has a log, oldest first. Without a keeper none of them runs.
 [[nodiscard]] Result<std::vector<ExecInfo>> list_logs(int directory, LogKeeper keeper);
 
+/// After the keeper's death, or of an exec it never knew: the log gets the end it lacks.
+[[nodiscard]] Status finish_log(int directory, const std::string& exec);
+
 /// After the keeper's death, with the instance locked: each log gets the end it lacks, and logs made
 /// ahead are removed.
 [[nodiscard]] Status settle_logs(const std::string& native, int directory);
 
-/// One log, in whatever state the instance is: an exec that no keeper knows gets its end, with an unknown
-/// status. Then it is on the disk.
-[[nodiscard]] Status settle_log(const StateDir& state, const std::string& native, const std::string& exec);
-
-} // namespace berth::local
+} // namespace berth::keeping

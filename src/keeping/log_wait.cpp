@@ -1,4 +1,4 @@
-#include "backend/local/log_wait.hpp"
+#include "keeping/log_wait.hpp"
 
 #include <poll.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 #include "base/scope_exit.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace asio = boost::asio;
 
@@ -42,4 +42,4 @@ bool clear_growth(const ExecFollower& follower)
     return keeper.fd >= 0 && ::poll(&keeper, 1, 0) == 0;
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

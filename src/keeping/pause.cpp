@@ -1,17 +1,16 @@
 // A paused sandbox: its commands frozen by their group, its keeper outside of it and awake.
 
-#include "backend/local/pause.hpp"
+#include "keeping/pause.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include "backend/local/instance.hpp"
 #include "base/clock.hpp"
 #include "base/io.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
@@ -120,15 +119,6 @@ Result<Paused> look_paused(int directory, const sys::SandboxGroup& execs)
     return out;
 }
 
-Paused look_paused(int directory)
-{
-    const auto instance = read_instance(directory);
-    if (!instance || instance->groups.empty()) return {};
-    const auto group = sys::KeptGroup::open(instance->groups);
-    if (!group) return {};
-    return look_paused(directory, group->execs()).value_or(Paused{});
-}
-
 Status pause_execs(int directory, sys::SandboxGroup& execs)
 {
     BERTH_TRY(const auto turn, Turn::take(directory, Turn::Kind::Freeze));
@@ -150,4 +140,4 @@ Status resume_execs(int directory, sys::SandboxGroup& execs)
     return write_record(directory, {.before = present.in_all.count(), .since = 0});
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -7,9 +7,9 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "backend/local/local_backend_with.hpp"
+#include "keeping/kept_backend.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
@@ -33,22 +33,16 @@ Task<Status> changes_come(const ChangeQueue& queue, SteadyTime until)
 
 } // namespace
 
-Task<Result<std::vector<FileChange>>> LocalBackend::watch(SandboxHandle sandbox, std::string watch,
-                                                          FilePath directory, SteadyTime until)
+Task<Result<std::vector<FileChange>>> KeptBackend::watch(SandboxHandle sandbox, std::string watch,
+                                                         FilePath directory, SteadyTime until)
 {
     const WatchHub::Request request{
         .id = watch, .sandbox = sandbox.sandbox, .path = directory.path, .user = directory.user};
     BERTH_CO_TRY(auto queue, watches_->find(request));
     if (!queue) {
         UniqueFd keeper;
-        const auto open = [&](Sandbox& s) -> Result<sys::SandboxFiles> {
-            keeper.reset(::fcntl(s.keeper_descriptor(), F_DUPFD_CLOEXEC, 0));
-            if (!keeper) return fail_errno("holding the keeper of {}", s.id());
-            BERTH_TRY(auto files, s.files(directory.user));
-            files.hold({}); // a watch changes nothing, and must not keep a snapshot waiting
-            return files;
-        };
-        BERTH_CO_TRY(auto files, co_await with(sandbox, open));
+        BERTH_CO_TRY(auto files, co_await files_to_watch(sandbox, directory.user, keeper));
+        files.hold({}); // a watch changes nothing, and must not keep a snapshot waiting
         const auto begin = [&] { return watches_->begin(request, std::move(files), std::move(keeper)); };
         BERTH_CO_TRY(queue, co_await pool_.call(begin));
     }
@@ -66,10 +60,10 @@ Task<Result<std::vector<FileChange>>> LocalBackend::watch(SandboxHandle sandbox,
     }
 }
 
-Task<Status> LocalBackend::unwatch(std::string watch)
+Task<Status> KeptBackend::unwatch(std::string watch)
 {
     co_await pool_.run([&] { watches_->end(watch); });
     co_return Status{};
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

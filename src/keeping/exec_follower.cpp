@@ -1,4 +1,4 @@
-#include "backend/local/exec_follower.hpp"
+#include "keeping/exec_follower.hpp"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace berth::local {
+namespace berth::keeping {
 namespace {
 
 using keeper::Kind;
@@ -200,4 +200,4 @@ Status ExecFollower::wait(Deadline until)
     return {};
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -9,11 +9,11 @@
 
 #include <utility>
 
-#include "backend/local/watch.hpp"
 #include "base/strings.hpp"
+#include "keeping/watch.hpp"
 #include "sys/sandbox_files_resolve.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
@@ -215,4 +215,4 @@ void WatchedTree::end(Numbers& numbers)
     files_.reset();
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "backend/local/exec_follower.hpp"
 #include "base/clock.hpp"
 #include "base/task.hpp"
+#include "keeping/exec_follower.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// Suspends until the exec's log has grown, its keeper has gone, or the time is over. The caller
 /// waits on the loop: no thread is held.
@@ -14,4 +14,4 @@ Task<void> log_grows(const ExecFollower& follower, SteadyTime until);
 /// the keeper has gone.
 [[nodiscard]] bool clear_growth(const ExecFollower& follower);
 
-} // namespace berth::local
+} // namespace berth::keeping

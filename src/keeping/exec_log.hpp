@@ -9,7 +9,7 @@
 #include "base/unique_fd.hpp"
 #include "keeper/wire.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// The files of one exec in a directory of its own: `index`, `out` and, without a terminal, `err`.
 /// Whoever asks for the exec makes them; only the keeper writes while it lives (wire_log.hpp tells
@@ -57,4 +57,4 @@ private:
 /// that is not written yet. Pure.
 [[nodiscard]] Result<std::vector<keeper::Record>> parse_records(std::string_view bytes, std::uint64_t from);
 
-} // namespace berth::local
+} // namespace berth::keeping

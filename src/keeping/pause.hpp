@@ -7,7 +7,7 @@
 #include "base/unique_fd.hpp"
 #include "sys/cgroup_kept.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// The right to start an exec, which many may have at once, or to freeze all of them, which excludes
 /// everybody else: the keeper waits for a command it has just started to become a program, and one that
@@ -55,11 +55,9 @@ struct Paused {
     std::chrono::milliseconds in_all{0};
 };
 [[nodiscard]] Result<Paused> look_paused(int directory, const sys::SandboxGroup& execs);
-/// The same of a sandbox that is not held open; not paused when it has no groups, or is gone.
-[[nodiscard]] Paused look_paused(int directory);
 
 /// Freeze and thaw with a record of the time. Paused, or running, already is success.
 [[nodiscard]] Status pause_execs(int directory, sys::SandboxGroup& execs);
 [[nodiscard]] Status resume_execs(int directory, sys::SandboxGroup& execs);
 
-} // namespace berth::local
+} // namespace berth::keeping

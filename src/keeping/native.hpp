@@ -6,7 +6,7 @@
 
 #include "base/result.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// What this backend calls an instance, and the name of its directory: the sandbox's id, and from the
 /// second generation on the number of it: "sbx_….2". Two generations of one sandbox lie side by side
@@ -21,4 +21,4 @@ namespace berth::local {
 /// The id of the sandbox that `native` is an instance of.
 [[nodiscard]] std::string_view sandbox_of(std::string_view native) noexcept;
 
-} // namespace berth::local
+} // namespace berth::keeping

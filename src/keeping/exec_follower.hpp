@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "backend/local/exec_log.hpp"
-#include "backend/local/keeper_client.hpp"
 #include "core/exec_event.hpp"
+#include "keeping/exec_log.hpp"
+#include "keeping/keeper_client.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// Reads the log of an exec from any sequence number on, while it grows and afterwards. Any number of
 /// processes may follow one log; none of them can be told apart by the command.
@@ -57,4 +57,4 @@ private:
     bool ended_ = false;
 };
 
-} // namespace berth::local
+} // namespace berth::keeping

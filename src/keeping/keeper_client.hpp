@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/local/exec_log.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "keeper/wire.hpp"
+#include "keeping/exec_log.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// A command for the keeper to start.
 struct KeeperExec {
@@ -127,4 +127,4 @@ private:
     std::uint64_t told_ = 0;                            ///< how many exits were put there
 };
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -1,24 +1,17 @@
-#include "backend/local/exec_logs.hpp"
+#include "keeping/exec_logs.hpp"
 
 #include <fcntl.h>
 
 #include <algorithm>
 
-#include "backend/local/instance_lock.hpp"
-#include "backend/local/keeper_process.hpp"
-#include "backend/local/sandbox.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "sys/remove_tree.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto kPatience = 10s;
 
 ExitStatus exit_of(int status)
 {
@@ -32,27 +25,6 @@ Result<UniqueFd> open_dir_at(int dir, const std::string& name)
     return fd;
 }
 
-Status settle(int directory, const std::string& exec)
-{
-    BERTH_TRY(auto log, open_log(directory, exec, ExecLog::Access::Repair));
-    BERTH_TRY(const bool closed, log.closed());
-    if (closed) return {};
-    return log.repair(system_clock().now());
-}
-
-/// A living keeper answers for those it started itself; one that was started later knows nothing of those
-/// before.
-Result<bool> known_to_keeper(int directory, const std::string& exec)
-{
-    BERTH_TRY(const auto number, keeper_id(exec));
-    BERTH_TRY(const auto instance, read_instance(directory));
-    BERTH_TRY(const auto pidfd, open_keeper(instance));
-    if (!pidfd) return false;
-    BERTH_TRY(auto keeper, KeeperClient::connect(directory, "sock", kPatience));
-    BERTH_TRY(const auto items, keeper.list());
-    return std::ranges::any_of(items, [&](const auto& item) { return item.exec == number; });
-}
-
 } // namespace
 
 Result<ExecLog> open_log(int directory, const std::string& exec, ExecLog::Access access)
@@ -62,6 +34,14 @@ Result<ExecLog> open_log(int directory, const std::string& exec, ExecLog::Access
     BERTH_TRY(const auto all, open_dir_at(directory, "exec"));
     BERTH_TRY(const auto own, open_dir_at(all.get(), exec));
     return ExecLog::open(own.get(), access);
+}
+
+Status finish_log(int directory, const std::string& exec)
+{
+    BERTH_TRY(auto log, open_log(directory, exec, ExecLog::Access::Repair));
+    BERTH_TRY(const bool closed, log.closed());
+    if (closed) return {};
+    return log.repair(system_clock().now());
 }
 
 Result<std::optional<ExitStatus>> find_exit(const ExecLog& log, std::uint64_t& at)
@@ -101,7 +81,7 @@ Status settle_logs(const std::string& native, int directory)
         if (name.starts_with(".spare-")) {
             BERTH_CHECK(sys::remove_tree(all.get(), name));
         } else if (is_id(name, "exec_")) {
-            auto settled = settle(directory, name);
+            auto settled = finish_log(directory, name);
             // One whose starter was killed before it had all files never ran.
             if (!settled && settled.error().code == Code::NotFound)
                 settled = sys::remove_tree(all.get(), name);
@@ -113,19 +93,4 @@ Status settle_logs(const std::string& native, int directory)
     return {};
 }
 
-Status settle_log(const StateDir& state, const std::string& native, const std::string& exec)
-{
-    BERTH_TRY(const auto directory, open_instance(state, native));
-    BERTH_TRY(const auto log, open_log(directory.get(), exec));
-    BERTH_TRY(const bool closed, log.closed());
-    if (closed) return log.sync();
-    if (const auto known = known_to_keeper(directory.get(), exec); known && *known) return log.sync();
-    // Nobody changes the instance and nobody starts a command in it: now the answer stays true.
-    BERTH_TRY(const auto locked, lock_instance(state, native));
-    BERTH_TRY(const auto turn, Turn::take(locked.get(), Turn::Kind::Freeze));
-    BERTH_TRY(const bool known, known_to_keeper(locked.get(), exec));
-    if (!known) BERTH_CHECK(settle(locked.get(), exec));
-    return log.sync();
-}
-
-} // namespace berth::local
+} // namespace berth::keeping

@@ -1,4 +1,4 @@
-#include "backend/local/keeper_image.hpp"
+#include "keeping/keeper_image.hpp"
 
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -22,7 +22,7 @@ extern "C" const char berth_keeper_image_begin[], berth_keeper_image_end[];
 #define MFD_EXEC 0x0010U
 #endif
 
-namespace berth::local {
+namespace berth::keeping {
 
 Result<UniqueFd> make_keeper_image()
 {
@@ -46,4 +46,4 @@ Result<int> keeper_image()
     return image->get();
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -9,10 +9,10 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "backend/local/local_backend_with.hpp"
 #include "base/scope_exit.hpp"
+#include "keeping/kept_backend.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
@@ -65,14 +65,13 @@ bool is_its_own_peer(int socket)
 
 } // namespace
 
-Task<Result<UniqueFd>> LocalBackend::dial(SandboxHandle sandbox, std::uint16_t port)
+Task<Result<UniqueFd>> KeptBackend::dial(SandboxHandle sandbox, std::uint16_t port)
 {
     if (port == 0) co_return fail(Code::Invalid, "0 is not a port");
     const auto until = system_clock().steady() + kDialPatience;
     int error = ECONNREFUSED;
     for (const int version : {4, 6}) {
-        const auto ask = [&](Sandbox& s) { return s.dial(port, version); };
-        auto socket = co_await with(sandbox, ask);
+        auto socket = co_await dial_by_keeper(sandbox, port, version);
         if (!socket && !of_connecting(socket.error())) co_return std::unexpected(std::move(socket).error());
         int ended = socket ? co_await connected(socket->get(), until) : socket.error().sys.value();
         if (ended == 0 && is_its_own_peer(socket->get())) ended = ECONNREFUSED;
@@ -85,4 +84,4 @@ Task<Result<UniqueFd>> LocalBackend::dial(SandboxHandle sandbox, std::uint16_t p
     co_return fail_with(error, "nothing listens on port {} of sandbox {}", port, sandbox.sandbox);
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

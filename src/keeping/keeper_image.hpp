@@ -3,7 +3,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// The keeper's program as a sealed memfd, to be executed by descriptor: it never comes from the
 /// file system of a sandbox, and nobody can write to it afterwards.
@@ -12,4 +12,4 @@ namespace berth::local {
 /// The same, made once for this process; borrowed.
 [[nodiscard]] Result<int> keeper_image();
 
-} // namespace berth::local
+} // namespace berth::keeping

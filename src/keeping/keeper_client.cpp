@@ -2,7 +2,7 @@
 // inside: an answer has a known size, belongs to a question that was asked, brings a descriptor only
 // where one was asked for, and there are only so many of them.
 
-#include "backend/local/keeper_client.hpp"
+#include "keeping/keeper_client.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include "base/io.hpp"
 #include "sys/socket.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 namespace {
 
 using keeper::Type;
@@ -414,4 +414,4 @@ Result<int> KeeperClient::wait_exit(std::uint64_t exec, std::chrono::millisecond
     return fail(Code::Internal, "the keeper sends messages nobody asked for");
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -20,7 +20,7 @@ const Words kVerbs{"run",         "create", "start",   "stop",       "pause",   
                    "rm",          "ls",     "inspect", "snapshot",   "snapshots", "restore",
                    "fork",        "attach", "detach",  "volume",     "events",    "gc",
                    "exec",        "shell",  "logs",    "doctor",     "policy",    "bench",
-                   "conformance", "cp",     "port",    "completion", "version"};
+                   "conformance", "cp",     "port",    "completion", "version",   "move"};
 
 TEST(Help, NamesEveryVerbAndStartsWithAnExample)
 {

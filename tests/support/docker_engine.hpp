@@ -30,17 +30,21 @@ public:
         ::posix_spawn_file_actions_init(&actions);
         ::posix_spawn_file_actions_adddup2(&actions, in[0], 0);
         ::posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-        std::string program = BERTH_SOURCE_DIR "/tests/support/docker-engine";
-        std::array<char*, 3> argv{program.data(), directory_.data(), nullptr};
-        const int failed = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
+        // Not as a child of ours: a test may count those.
+        std::string setsid = "setsid", forks = "-f",
+                    program = BERTH_SOURCE_DIR "/tests/support/docker-engine";
+        std::array<char*, 5> argv{setsid.data(), forks.data(), program.data(), directory_.data(), nullptr};
+        pid_t pid = -1;
+        const int failed = ::posix_spawnp(&pid, "setsid", &actions, nullptr, argv.data(), environ);
+        if (failed == 0) ::waitpid(pid, nullptr, 0);
         ::posix_spawn_file_actions_destroy(&actions);
         ::close(in[0]);
         ::close(out[1]);
         hold_.reset(in[1]);
-        const UniqueFd says(out[0]);
+        says_.reset(out[0]);
         if (failed != 0) return;
         std::string line;
-        for (char byte = 0; ::read(says.get(), &byte, 1) == 1 && byte != '\n';) line += byte;
+        for (char byte = 0; ::read(says_.get(), &byte, 1) == 1 && byte != '\n';) line += byte;
         ready_ = line == "ready";
         if (line.starts_with("skip ")) reason_ = line.substr(5);
         if (ready_) ::setenv("DOCKER_HOST", ("unix://" + directory_ + "/sock").c_str(), 1);
@@ -49,8 +53,10 @@ public:
     DockerEngine& operator=(const DockerEngine&) = delete;
     ~DockerEngine()
     {
+        if (::getpid() != maker_) return; // a forked child has a copy of us
         hold_.reset();
-        if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+        for (char byte = 0; ::read(says_.get(), &byte, 1) == 1;) {
+        }
     }
 
     [[nodiscard]] bool ready() const noexcept { return ready_; }
@@ -61,10 +67,34 @@ public:
 
 private:
     std::string directory_;
-    UniqueFd hold_;
-    pid_t pid_ = -1;
+    UniqueFd hold_; ///< the script ends when this does
+    UniqueFd says_; ///< ends when the script has
+    pid_t maker_ = ::getpid();
     bool ready_ = false;
     std::string reason_ = "the engine's script could not be started";
+};
+
+/// The backend that BERTH_TEST_BACKEND names, `local` without it, and what it needs to be there: why it is
+/// not, or nothing.
+struct TestedBackend {
+    std::string name = "local";
+    std::string lacking;
+    std::string root_tar; ///< what sandboxes start from; empty: the backend's own
+
+    static const TestedBackend& get()
+    {
+        static const TestedBackend one = [] {
+            TestedBackend out;
+            const char* named = std::getenv("BERTH_TEST_BACKEND");
+            if (named != nullptr) out.name = named;
+            if (out.name != "docker") return out;
+            static const DockerEngine engine;
+            out.lacking = engine.ready() ? "" : engine.reason();
+            out.root_tar = engine.root_tar();
+            return out;
+        }();
+        return one;
+    }
 };
 
 } // namespace berth::test

@@ -1,7 +1,5 @@
 #include "backend/docker/container.hpp"
 
-#include <unistd.h>
-
 #include <cmath>
 
 #include "base/ids.hpp"
@@ -51,6 +49,8 @@ json::Object bind_mount(const std::string& source, const std::string& target, bo
     out["Source"] = source;
     out["Target"] = target;
     out["ReadOnly"] = read_only;
+    // The engine makes only the top of a bind read-only: what is mounted below it is left out.
+    if (read_only) out["BindOptions"] = json::Object{{"NonRecursive", true}};
     return out;
 }
 
@@ -155,6 +155,11 @@ Result<std::vector<Container>> parse_containers(const json::Value& document)
         container.paused = container.status == "paused";
         container.image_name = text_at(one.value(), "Image");
         container.labels = labels_at(one.value(), "Labels");
+        BERTH_TRY(const auto names, one.find("Names"));
+        if (!names) continue;
+        BERTH_TRY(const auto all_names, names->strings());
+        if (!all_names.empty()) container.name = all_names.front();
+        if (container.name.starts_with('/')) container.name.erase(0, 1);
     }
     return out;
 }
@@ -179,7 +184,7 @@ std::map<std::string, std::string> labels_of(const SandboxSpec& spec, const Inst
             {.host = volume.source, .guest = volume.target, .writable = volume.writable, .internal = true});
     out[label::kExoKey] = labels.key;
     out[label::kExoHash] = exo::spec_hash(*exo);
-    out[label::kExoPid] = std::to_string(::getpid());
+    out[label::kExoPid] = "1"; // exo takes a sandbox away whose owner is dead, and a command ends soon
     return out;
 }
 
@@ -211,7 +216,7 @@ json::Object container_document(const ContainerWish& wish)
     const auto& spec = wish.spec;
     json::Object out;
     out["Image"] = wish.image;
-    out["Hostname"] = spec.policy.network == policy::Network::Host ? std::string{} : spec.hostname;
+    out["Hostname"] = spec.policy.network == policy::Network::Host ? std::string{} : host_name(spec);
     out["User"] = "0:0"; // the keeper; commands get theirs from it
     out["WorkingDir"] = "/";
     out["Entrypoint"] = strings({std::string(kInside) + "/keeper"});

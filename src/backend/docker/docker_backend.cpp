@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "backend/docker/attach.hpp"
 #include "backend/docker/docker_backend_with.hpp"
 #include "backend/docker/snapshot.hpp"
 #include "base/strings.hpp"
@@ -31,8 +32,12 @@ Capabilities DockerBackend::capabilities() const
     Capabilities out;
     out.operations = {Operation::Pty,   Operation::Users, Operation::Stop,   Operation::Snapshot,
                       Operation::Ports, Operation::Watch, Operation::Archive};
-    out.snapshots = out.restores = {std::string(kImageTar)};
-    if (::geteuid() == 0) out.operations.insert(Operation::Pause);
+    out.snapshots = {std::string(kImageTar)};
+    out.restores = {std::string(kImageTar), std::string(snapshot_kind::kRootTar)};
+    if (::geteuid() == 0) {
+        out.operations.insert(Operation::Pause);
+        out.operations.insert(Operation::Attach);
+    }
     const std::scoped_lock lock(mutex_);
     if (!facts_)
         if (auto facts = ask_facts(*engine_)) facts_ = *facts;
@@ -102,6 +107,9 @@ Task<Status> DockerBackend::pause(SandboxHandle sandbox)
 
 Task<Status> DockerBackend::resume(SandboxHandle sandbox)
 {
+    // Somebody may have had the engine pause it, and the keeper with it.
+    const auto wake = [&] { return unpause_instance(where(), sandbox.native); };
+    if (auto awake = co_await pool_.call(wake); !awake) co_return awake;
     co_return co_await with(sandbox, [](Sandbox& s) { return s.resume(); });
 }
 
@@ -119,6 +127,11 @@ Task<Result<SnapshotTaken>> DockerBackend::snapshot(SandboxHandle sandbox, Snaps
 Task<Status> DockerBackend::drop_snapshot(SnapshotSource snapshot)
 {
     co_return co_await pool_.call([&] { return drop_snapshot_image(*engine_, snapshot.id); });
+}
+
+Task<Result<SandboxHandle>> DockerBackend::attach(std::string native)
+{
+    co_return co_await pool_.call([&] { return attach_container(where(), native); });
 }
 
 Task<Result<Collected>> DockerBackend::collect(std::string, bool dry_run)

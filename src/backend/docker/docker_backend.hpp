@@ -32,6 +32,7 @@ public:
     Task<Status> resume(SandboxHandle sandbox) override;
     Task<Result<SnapshotTaken>> snapshot(SandboxHandle sandbox, SnapshotRequest request) override;
     Task<Status> drop_snapshot(SnapshotSource snapshot) override;
+    Task<Result<SandboxHandle>> attach(std::string native) override;
     Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;

@@ -67,6 +67,9 @@ Error refusal(unsigned status, std::string_view body)
     case 503: out.code = Code::Unavailable; break;
     default: out.code = Code::Internal;
     }
+    // What the engine itself could not reach: a registry.
+    for (const std::string_view word : {"dial tcp", "no such host", "i/o timeout", "connection refused"})
+        if (status == 500 && said.find(word) != std::string::npos) out.code = Code::Unavailable;
     if (said.find("no space left on device") != std::string::npos) out.code = Code::Exhausted;
     return out;
 }

@@ -1,6 +1,7 @@
 #include "backend/docker/holdings.hpp"
 
 #include "base/json_reader.hpp"
+#include "core/admit.hpp"
 
 namespace berth::docker {
 
@@ -82,14 +83,8 @@ Status admit(const SandboxSpec& spec, const policy::Holdings& holdings)
                 "mount {} as a copy: backend docker shows directories as they are; use ro, or copy it in "
                 "with berth cp",
                 mount.target);
-    auto demands = policy::demands(spec.policy);
-    if (spec.limit_mode == LimitMode::BestEffort)
-        std::erase_if(demands, [&](const policy::Demand& demand) {
-            const bool limit = demand.feature == Feature::LimitMemory ||
-                               demand.feature == Feature::LimitCpu || demand.feature == Feature::LimitPids;
-            return limit && holdings.of(demand.feature).tier < demand.at_least;
-        });
-    return policy::admit(demands, holdings);
+    std::vector<std::string> notes;
+    return berth::admit(spec, holdings, notes);
 }
 
 } // namespace berth::docker

@@ -131,6 +131,7 @@ Status write_instance(int directory, const Instance& instance)
     out["pid"] = instance.pid;
     out["start"] = instance.start_time;
     out["boot"] = instance.boot;
+    if (!instance.inside.empty()) out["inside"] = instance.inside;
     return replace_file_at(directory, kRecord, json::dump(out));
 }
 
@@ -159,6 +160,10 @@ Result<Instance> read_instance(int directory)
     BERTH_TRY(const auto members, env.members());
     for (const auto& [name, value] : members) {
         BERTH_TRY(out.defaults.env[name], value.string());
+    }
+    BERTH_TRY(const auto inside, at.find("inside"));
+    if (inside) {
+        BERTH_TRY(out.inside, inside->string());
     }
     BERTH_TRY(const auto pid_at, at.at("pid"));
     BERTH_TRY(const auto pid, pid_at.integer(0, 1 << 30));

@@ -26,6 +26,9 @@ struct Where {
                                    std::chrono::milliseconds grace);
 [[nodiscard]] Result<Started> start_instance(const Where& where, const std::string& native);
 
+/// Ends a pause of the engine's own; none is success.
+[[nodiscard]] Status unpause_instance(const Where& where, const std::string& native);
+
 /// One log, in whatever state the instance is: an exec that no keeper knows gets its end, with an unknown
 /// status. Then it is on the disk.
 [[nodiscard]] Status settle_log(const Where& where, const std::string& native, const std::string& exec);

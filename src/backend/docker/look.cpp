@@ -67,6 +67,15 @@ Result<Found> look_at(const Where& where, const std::string& native)
         found.health = Health::Healthy;
         return found;
     }
+    if (!instance->inside.empty()) {
+        const auto document = where.engine.get("/containers/" + instance->container + "/json");
+        if (!document && document.error().code == Code::NotFound) return found;
+        if (!document) return std::unexpected(document.error());
+        BERTH_TRY(const auto now, parse_container(*document));
+        found.state = state_of(now);
+        found.health = now.running ? Health::Unresponsive : Health::Healthy;
+        return found;
+    }
     return ask_engine(where.engine, instance->container, found);
 }
 
@@ -86,6 +95,8 @@ Result<std::vector<Found>> look_at_all(const Where& where)
     for (const auto& one : all) {
         const auto who = identity_of(one.labels);
         if (!who || natives.contains(who->first.native)) continue;
+        // An image made of ours hands its labels on to whatever is run from it.
+        if (one.name != container_name(who->first.native)) continue;
         out.push_back({.sandbox = who->first,
                        .health = Health::Healthy,
                        .state = state_of(one),
@@ -93,6 +104,9 @@ Result<std::vector<Found>> look_at_all(const Where& where)
                        .paused = {}});
     }
     for (const auto& native : natives) {
+        const auto directory = where.dirs.open(native, 0);
+        const auto instance = directory ? read_instance(directory->get()) : Result<Instance>(Instance{});
+        if (instance && !instance->inside.empty()) continue; // somebody else's
         BERTH_TRY(auto found, look_at(where, native));
         out.push_back(std::move(found));
     }

@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "backend/docker/attach.hpp"
 #include "backend/docker/await_keeper.hpp"
 #include "backend/docker/life.hpp"
 #include "backend/docker/sandbox.hpp"
@@ -17,6 +18,7 @@
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "keeping/native.hpp"
+#include "sys/sandbox_files_resolve.hpp"
 
 namespace berth::docker {
 
@@ -40,22 +42,6 @@ Result<std::string> own_container(const Engine& engine, const std::string& name,
     return container.id;
 }
 
-/// Under whatever name it goes now: somebody may have renamed it.
-Result<std::vector<std::string>> containers_of(const Engine& engine, const std::string& native)
-{
-    json::Object filters;
-    filters["label"] =
-        json::Array{json::Value(fmt::format("{}={}", label::kId, keeping::sandbox_of(native)))};
-    BERTH_TRY(const auto document,
-              engine.get("/containers/json?all=1&filters=" + url_encode(json::dump(filters))));
-    BERTH_TRY(const auto all, parse_containers(document));
-    std::vector<std::string> out;
-    for (const auto& one : all)
-        if (const auto who = identity_of(one.labels); who && who->first.native == native)
-            out.push_back(one.id);
-    return out;
-}
-
 Status remove_container(const Engine& engine, const std::string& id)
 {
     const auto deadline = system_clock().steady() + kRemovalPatience;
@@ -68,11 +54,13 @@ Status remove_container(const Engine& engine, const std::string& id)
     }
 }
 
-Status remove_containers(const Engine& engine, const std::string& native)
+/// The one that was recorded, or the one that has the instance's name and our label: an image made of ours
+/// hands its labels on, so labels alone make nothing ours.
+Status remove_own(const Engine& engine, const std::string& native, const std::string& recorded)
 {
-    BERTH_TRY(const auto all, containers_of(engine, native));
-    for (const auto& id : all) BERTH_CHECK(remove_container(engine, id));
-    return {};
+    if (!recorded.empty()) return remove_container(engine, recorded);
+    BERTH_TRY(const auto id, own_container(engine, container_name(native), native));
+    return id.empty() ? Status{} : remove_container(engine, id);
 }
 
 Result<std::string> create_container(const Engine& engine, const std::string& native,
@@ -114,6 +102,29 @@ Status give_volumes(const SandboxSpec& spec, const keeping::Account& user)
     return {};
 }
 
+/// What is made from one image or snapshot is not one machine.
+Status name_machine(const Sandbox& sandbox)
+{
+    BERTH_TRY(const auto files, sandbox.files("root"));
+    const auto etc = files.stat("/etc");
+    if (!etc || etc->kind != sys::FileKind::Directory) return {};
+    return files.write("/etc/machine-id", random_hex(16) + "\n", {.mode = 0444});
+}
+
+/// Where commands start, made where the image does not have it.
+Status make_workdir(const Sandbox& sandbox, const keeping::Account& user)
+{
+    const std::string path = sandbox.workdir(user);
+    BERTH_TRY(const auto files, sandbox.files("root"));
+    const auto there = files.stat(path);
+    if (there || there.error().code != Code::NotFound) return {};
+    BERTH_CHECK(files.make_dir(path, 0755, sys::Parents::Make));
+    BERTH_TRY(const auto made, files.run([&](int root) { return sys::resolve_in(root, path, O_DIRECTORY); }));
+    if (::fchownat(made.get(), "", user.uid, user.gid, AT_EMPTY_PATH) != 0)
+        return fail_errno("giving {} to its user", path);
+    return {};
+}
+
 } // namespace
 
 Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& request,
@@ -123,14 +134,18 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
     if (!is_id(spec.id, "sbx_"))
         return fail(Code::Invalid, "'{}' is not the id of a sandbox", printable(spec.id, 60));
     BERTH_CHECK(validate(spec));
-    if (request.from && request.from->kind != kImageTar)
+    if (request.from && request.from->kind != kImageTar && request.from->kind != snapshot_kind::kRootTar)
         return fail(Code::Unsupported,
-                    "backend docker cannot start from a snapshot of kind '{}'; it knows {}",
-                    printable(request.from->kind, 60), kImageTar);
+                    "backend docker cannot start from a snapshot of kind '{}'; it knows {} and {}",
+                    printable(request.from->kind, 60), kImageTar, snapshot_kind::kRootTar);
     if (!where.engine.place().local())
         return fail(Code::Unsupported,
                     "the engine at {} is not on this machine: its containers cannot be given a keeper",
                     where.engine.place().text());
+    if (::geteuid() != 0)
+        return fail(Code::Unsupported,
+                    "backend docker reaches files and groups of a container through the kernel, which "
+                    "needs root: run berth as root");
     BERTH_TRY(const auto facts, ask_facts(where.engine));
     if (facts.user_namespaces)
         return fail(Code::Unsupported,
@@ -144,7 +159,7 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
 
     ScopeExit undo([&] { (void)where.dirs.remove(native); });
     // Whatever is there without a record was never finished, and nothing ever ran in it.
-    BERTH_CHECK(remove_containers(where.engine, native));
+    BERTH_CHECK(remove_own(where.engine, native, {}));
     BERTH_CHECK(where.dirs.furnish(directory.get()));
     hooks::kill_point("docker: directory made");
     // Until a container names the image, only this lock keeps a collector from it.
@@ -178,6 +193,8 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
     BERTH_TRY(const auto sandbox, Sandbox::open(where.dirs, where.engine, native));
     BERTH_TRY(const auto user, sandbox.account({}));
     BERTH_CHECK(give_volumes(spec, user));
+    BERTH_CHECK(name_machine(sandbox));
+    BERTH_CHECK(make_workdir(sandbox, user));
     undo_container.dismiss();
     undo.dismiss();
     return SandboxHandle{.sandbox = spec.id, .native = native};
@@ -189,15 +206,20 @@ Status destroy_instance(const Where& where, const std::string& native)
     auto directory = where.dirs.lock(native);
     if (!directory && directory.error().code == Code::NotFound) {
         // An engine that nobody can ask has nothing of ours that this state knows of.
-        auto gone = remove_containers(where.engine, native);
+        auto gone = remove_own(where.engine, native, {});
         if (!gone && gone.error().code == Code::Unavailable) return {};
         return gone;
     }
     if (!directory) return std::unexpected(std::move(directory).error());
+    if (const auto instance = read_instance(directory->get()); instance && !instance->inside.empty()) {
+        BERTH_CHECK(let_go(where, directory->get(), *instance));
+        return where.dirs.remove(native);
+    }
     // The frozen of v1 do not die.
     if (auto keeper = find_keeper(directory->get(), where.engine, native))
         if (auto groups = ExecGroups::of(keeper->instance.pid)) (void)groups->all().kill_all();
-    BERTH_CHECK(remove_containers(where.engine, native));
+    const auto recorded = read_instance(directory->get());
+    BERTH_CHECK(remove_own(where.engine, native, recorded ? recorded->container : std::string{}));
     hooks::kill_point("docker: container removed");
     return where.dirs.remove(native);
 }

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backend/docker/attach.hpp"
 #include "base/strings.hpp"
 #include "sys/socket.hpp"
 
@@ -20,10 +21,9 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 10s;
 constexpr int kDyingMs = 1000;
 
-Result<keeping::KeeperClient> connect(int directory)
+Result<keeping::KeeperClient> connect(int directory, const Instance& instance)
 {
-    const UniqueFd in(::openat(directory, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    if (!in) return fail_errno("opening the keeper's place");
+    BERTH_TRY(const auto in, keeper_place(directory, instance));
     return keeping::KeeperClient::connect(in.get(), "sock", kPatience);
 }
 
@@ -53,7 +53,12 @@ Error not_there(const Engine& engine, const Instance& instance, const std::strin
 Result<FoundKeeper> find_keeper(int directory, const Engine& engine, const std::string& native)
 {
     BERTH_TRY(auto instance, read_instance(directory));
-    auto client = connect(directory);
+    auto client = connect(directory, instance);
+    // A container of somebody else may have been started anew: then there is none in it.
+    if (!client && !instance.inside.empty()) {
+        BERTH_CHECK(insert_keeper(engine, directory, instance));
+        client = connect(directory, instance);
+    }
     if (!client) return std::unexpected(not_there(engine, instance, native, std::move(client).error()));
     // The socket's name can be taken by whoever is root inside. Only the process the engine started counts.
     BERTH_TRY(const auto peer, sys::peer_credentials(client->socket()));
@@ -68,7 +73,7 @@ Result<FoundKeeper> find_keeper(int directory, const Engine& engine, const std::
         BERTH_TRY(const auto container, parse_container(*document));
         if (!container.running)
             return fail(Code::Conflict, "sandbox {} is stopped: berth start {}", native, native);
-        if (container.pid != peer.pid)
+        if (container.pid != peer.pid && instance.inside.empty())
             return fail(Code::Unavailable, "somebody else answers in place of the keeper of {}", native);
         now = sys::process_of(peer.pid);
         if (!now) return fail(Code::Unavailable, "the keeper of {} has just ended", native);

@@ -44,6 +44,8 @@ public:
 
     /// Who `user` is inside; empty: the sandbox's own.
     [[nodiscard]] Result<keeping::Account> account(const std::string& user) const;
+    /// Where the commands of this user start, unless they say otherwise.
+    [[nodiscard]] std::string workdir(const keeping::Account& user) const;
     [[nodiscard]] Result<sys::SandboxFiles> files(const std::string& user) const;
     [[nodiscard]] Result<keeping::Trees> trees(const std::string& user) const;
 

@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "backend/docker/attach.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "base/hooks.hpp"
 #include "base/io.hpp"
@@ -54,17 +55,16 @@ std::vector<std::string> environment(const Instance& instance, const ExecSpec& e
     return out;
 }
 
-std::string working_directory(const Instance& instance, const ExecSpec& exec, const keeping::Account& user)
+} // namespace
+
+std::string Sandbox::workdir(const keeping::Account& user) const
 {
-    if (!exec.cwd.empty()) return exec.cwd;
-    if (!instance.spec.workdir.empty()) return instance.spec.workdir;
-    for (const auto& mount : instance.spec.mounts)
+    if (!instance_.spec.workdir.empty()) return instance_.spec.workdir;
+    for (const auto& mount : instance_.spec.mounts)
         if (mount.workspace) return mount.target;
-    if (!instance.defaults.workdir.empty()) return instance.defaults.workdir;
+    if (!instance_.defaults.workdir.empty()) return instance_.defaults.workdir;
     return user.home;
 }
-
-} // namespace
 
 Status Sandbox::exec(const ExecSpec& spec)
 {
@@ -99,7 +99,7 @@ Status Sandbox::start(const ExecSpec& spec, const keeping::Account& user)
     BERTH_TRY(what.id, keeping::keeper_id(spec.id));
     what.argv = spec.argv;
     what.env = environment(instance_, spec, user);
-    what.cwd = working_directory(instance_, spec, user);
+    what.cwd = spec.cwd.empty() ? workdir(user) : spec.cwd;
     what.uid = user.uid;
     what.gid = user.gid;
     what.log_limit = spec.log_limit.count;
@@ -137,7 +137,7 @@ Result<keeping::ExecFollower> Sandbox::follow(const std::string& exec, std::uint
     BERTH_TRY(const bool closed, log.closed());
     if (closed) return ExecFollower::read(std::move(log), from);
     BERTH_TRY(const auto number, keeping::keeper_id(exec));
-    BERTH_TRY(const auto in, open_dir_at(directory_.get(), "in"));
+    BERTH_TRY(const auto in, keeper_place(directory_.get(), instance_));
     auto keeper = keeping::KeeperClient::connect(in.get(), "sock", kPatience);
     if (!keeper) return ExecFollower::read(std::move(log), from);
     auto follower = ExecFollower::follow(std::move(log), number, from, *std::move(keeper));

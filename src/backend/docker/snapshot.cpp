@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "backend/docker/sandbox.hpp"
+#include "backend/docker/unpacked.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
@@ -108,6 +109,11 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
          {fmt::format("LABEL {}=1", kMark), std::string("CMD []"), std::string("ENTRYPOINT []"),
           fmt::format("LABEL {}={}", kDefaults, defaults_text(instance.defaults))})
         changes += "&changes=" + url_encode(change);
+    // Whatever is run from the image is another sandbox, or nobody's.
+    for (const char* cleared : {label::kId, label::kKey, label::kSpecHash, label::kOwner, label::kGeneration,
+                             label::kExoKey, label::kExoHash})
+        changes += "&changes=" + url_encode(fmt::format("LABEL {}=\"\"", cleared));
+    BERTH_TRY(const auto images, lock_images(where.dirs, ImageUse::Load)); // until it is saved
     ScopeExit undo([&] { (void)where.engine.remove("/images/" + url_encode(name) + "?force=1"); });
     // The engine holds everything still for the moment of the commit, the keeper too: no command may be on
     // its way into it then.
@@ -133,10 +139,37 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
     return taken;
 }
 
+namespace {
+
+/// A whole root, compressed, becomes an image of one layer. What the first image asked for is not part of it.
+Result<Image> import_root(const Engine& engine, const SnapshotSource& from)
+{
+    BERTH_TRY(auto source, unpacked(fmt::format("{}/{}", from.directory, snapshot_kind::kRootTarFile)));
+    const PullProgress nobody;
+    PullReader reader(nobody);
+    const auto imported =
+        engine.call({.method = "POST",
+                     .target = fmt::format("/images/create?fromSrc=-&repo={}&tag={}&changes={}", kRepository,
+                                           from.id, url_encode(fmt::format("LABEL {}=1", kMark))),
+                     .headers = {{"Content-Type", "application/x-tar"}},
+                     .source = std::move(source)},
+                    kSlow, [&](std::string_view bytes) { return reader.take(bytes); });
+    if (!imported) return std::unexpected(Error(imported.error()).while_doing("importing " + from.id));
+    if (auto done = reader.finish(); !done)
+        return std::unexpected(std::move(done).error().while_doing("importing " + from.id));
+    return find_image(engine, image_name(from.id));
+}
+
+} // namespace
+
 Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from)
 {
     const std::string name = image_name(from.id);
     auto image = find_image(engine, name);
+    if (from.kind == snapshot_kind::kRootTar) {
+        if (image || image.error().code != Code::NotFound) return image;
+        return import_root(engine, from);
+    }
     if (!image && image.error().code == Code::NotFound) {
         const std::string path = from.directory + "/" + kFile;
         auto file = std::make_shared<UniqueFd>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));

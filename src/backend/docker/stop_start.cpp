@@ -97,6 +97,8 @@ Status stop_instance(const Where& where, const std::string& native, std::chrono:
     auto instance = read_instance(directory->get());
     if (!instance && instance.error().code == Code::NotFound) return {}; // nothing in it ever ran
     if (!instance) return std::unexpected(std::move(instance).error());
+    if (!instance->inside.empty())
+        return fail(Code::Denied, "container {} is somebody else's: it is not stopped by us", native);
     auto container = inspect(where.engine, instance->container);
     if (!container && container.error().code == Code::NotFound) return {};
     if (!container) return std::unexpected(std::move(container).error());
@@ -135,6 +137,8 @@ Result<Started> start_instance(const Where& where, const std::string& native)
         if (keeper && keeper->client.ping()) return started;
         return fail(Code::Unavailable, "the keeper of {} runs and does not answer", native);
     }
+    if (!instance.inside.empty())
+        return fail(Code::Denied, "container {} is somebody else's: it is not started by us", native);
     BERTH_CHECK(keeping::settle_logs(native, directory.get()));
     ::unlinkat(directory.get(), "in/sock", 0);
     ::unlinkat(directory.get(), "paused", 0);
@@ -144,6 +148,15 @@ Result<Started> start_instance(const Where& where, const std::string& native)
     BERTH_CHECK(await_keeper(directory.get(), where.engine, instance));
     BERTH_CHECK(write_instance(directory.get(), instance));
     return started;
+}
+
+Status unpause_instance(const Where& where, const std::string& native)
+{
+    BERTH_TRY(const auto directory, where.dirs.open(native, 0));
+    BERTH_TRY(const auto instance, read_instance(directory.get()));
+    BERTH_TRY(const auto container, inspect(where.engine, instance.container));
+    if (!container.paused) return {};
+    return where.engine.post(fmt::format("/containers/{}/unpause", container.id));
 }
 
 Status settle_log(const Where& where, const std::string& native, const std::string& exec)

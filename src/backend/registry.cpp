@@ -1,5 +1,6 @@
 #include "backend/registry.hpp"
 
+#include "backend/docker/docker_backend.hpp"
 #include "backend/local/local_backend.hpp"
 
 namespace berth {
@@ -8,6 +9,7 @@ const BackendRegistry& backends()
 {
     static const BackendRegistry all = [] {
         BackendRegistry list;
+        list.add("docker", docker::DockerBackend::open);
         list.add("local", local::LocalBackend::open);
         return list;
     }();

@@ -23,7 +23,7 @@ const std::vector<Subject>& all_subjects()
 {
     static const std::vector<Subject> all{
         {"floor", bench_floor}, {"cold", bench_cold}, {"warm", bench_warm}, {"density", bench_density},
-        {"relay", bench_relay}, {"log", bench_log},   {"fork", bench_fork},
+        {"relay", bench_relay}, {"log", bench_log},   {"fork", bench_fork}, {"docker", bench_docker},
     };
     return all;
 }

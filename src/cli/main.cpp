@@ -24,6 +24,7 @@ const std::vector<Verb>& verbs()
         {"snapshots", "List or remove snapshots", snapshots_verb},
         {"restore", "Bring a snapshot back", restore_verb},
         {"fork", "Make sandboxes from the files of another", fork_verb},
+        {"move", "Move a sandbox to another backend", move_verb},
         {"attach", "Use an instance that somebody else made", attach_verb},
         {"detach", "Let a borrowed instance go", detach_verb},
         {"volume", "List or remove volumes", volume_verb},

@@ -30,6 +30,7 @@ int snapshot_verb(int argc, char** argv);
 int snapshots_verb(int argc, char** argv);
 int restore_verb(int argc, char** argv);
 int fork_verb(int argc, char** argv);
+int move_verb(int argc, char** argv);
 int attach_verb(int argc, char** argv);
 int detach_verb(int argc, char** argv);
 int volume_verb(int argc, char** argv);

@@ -105,6 +105,7 @@ public:
     {
         return to_->keep_alive(std::move(s), t);
     }
+    Task<Result<SandboxHandle>> attach(std::string native) override { return to_->attach(std::move(native)); }
     Task<Result<Collected>> collect(std::string d, bool dry) override
     {
         return to_->collect(std::move(d), dry);

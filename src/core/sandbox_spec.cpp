@@ -73,6 +73,17 @@ Result<Template> parse_image(std::string_view text)
     return fail(Code::NotFound, "no image {}", printable(text));
 }
 
+/// The name of an image as registries write it; what it means is for whoever has it to say.
+Result<Template> parse_image_name(std::string_view name)
+{
+    constexpr std::string_view plain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@+[]";
+    if (name.empty() || name.size() > 512 || name.find_first_not_of(plain) != std::string_view::npos ||
+        name.starts_with('-') || name.starts_with('/'))
+        return fail(Code::Invalid, "bad image '{}': write it like image:debian:12", printable(name, 80));
+    return Template{.kind = Template::Kind::Image, .path = std::string(name), .tag = {}};
+}
+
 Status check_target(const std::string& target, const std::string& what)
 {
     if (target == "/") return fail(Code::Invalid, "cannot mount {} over /", printable(what));
@@ -142,6 +153,7 @@ std::string to_string(const Template& root)
     case Template::Kind::Directory: return "dir:" + root.path;
     case Template::Kind::Tar: return "tar:" + root.path;
     case Template::Kind::Oci: return "oci:" + root.path + (root.tag.empty() ? "" : ":" + root.tag);
+    case Template::Kind::Image: return "image:" + root.path;
     }
     return "host";
 }
@@ -152,6 +164,7 @@ Result<Template> parse_template(std::string_view text)
     if (text == "live") return Template{.kind = Template::Kind::Live, .path = {}, .tag = {}};
     for (const std::string_view prefix : {"oci:", "oci-archive:", "docker-archive:"})
         if (text.starts_with(prefix)) return parse_image(text.substr(prefix.size()));
+    if (text.starts_with("image:")) return parse_image_name(text.substr(6));
     const bool dir = text.starts_with("dir:");
     const bool tar = text.starts_with("tar:");
     const std::string path(dir || tar ? text.substr(4) : text);

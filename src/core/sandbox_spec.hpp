@@ -19,16 +19,17 @@ struct Template {
         Directory, ///< a root file system in a directory
         Tar,       ///< a root file system, or an image, in a tar file
         Oci,       ///< an image: an OCI layout, or an archive of one or of docker's
+        Image,     ///< an image by the name that an engine or registry has for it
     };
     Kind kind = Kind::Host;
-    std::string path; ///< of Directory, Tar and Oci
+    std::string path; ///< of Directory, Tar and Oci; the name of Image
     std::string tag;  ///< of Oci: which of several images; may be empty
     bool operator==(const Template&) const = default;
 };
 
 [[nodiscard]] std::string to_string(const Template& root);
-/// "host", "live", "dir:PATH", "tar:PATH", "oci:PATH[:TAG]" (also "oci-archive:", "docker-archive:"), or a
-/// path that tells its kind itself.
+/// "host", "live", "dir:PATH", "tar:PATH", "oci:PATH[:TAG]" (also "oci-archive:", "docker-archive:"),
+/// "image:NAME", or a path that tells its kind itself.
 [[nodiscard]] Result<Template> parse_template(std::string_view text);
 
 /// A directory or file of the host shown inside.

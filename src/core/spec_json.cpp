@@ -31,6 +31,7 @@ std::string_view kind_name(Template::Kind kind)
     case Template::Kind::Directory: return "dir";
     case Template::Kind::Tar: return "tar";
     case Template::Kind::Oci: return "oci";
+    case Template::Kind::Image: return "image";
     }
     return "host";
 }
@@ -82,7 +83,7 @@ Result<Template> read_template(const json::Reader& at)
     Template out;
     bool known = false;
     for (const auto candidate : {Template::Kind::Host, Template::Kind::Live, Template::Kind::Directory,
-                                 Template::Kind::Tar, Template::Kind::Oci}) {
+                                 Template::Kind::Tar, Template::Kind::Oci, Template::Kind::Image}) {
         if (kind != kind_name(candidate)) continue;
         out.kind = candidate;
         known = true;

@@ -16,6 +16,8 @@ extern int client_high;
 
 /// Who may connect: uids as the keeper sees them.
 void allow_peer(std::uint32_t uid);
+/// From now on a peer must be outside of our pid namespace too.
+void allow_only_outside();
 
 /// Takes every waiting connection; a stranger's, or one too many, is closed. False when there is no
 /// descriptor for one: it keeps waiting, and the listener stays readable.

@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "keeper/launch.hpp"
@@ -103,8 +105,9 @@ void reap()
 void look_for_deaths()
 {
     signalfd_siginfo told[8];
-    while (call(SYS_read, deaths, told, sizeof told) > 0) {
-    }
+    for (long n; (n = call(SYS_read, deaths, told, sizeof told)) > 0;)
+        for (long i = 0; i < n / static_cast<long>(sizeof told[0]); ++i)
+            if (told[i].ssi_signo == SIGTERM) begin_stop();
     reap();
 }
 
@@ -164,19 +167,17 @@ bool may_stop(u64& wake)
     return all || steady_ns() >= stop_by;
 }
 
-} // namespace
-
-int keep(int argc, char** argv)
+/// The loop of both kinds: the words from `first` on are uids, `more` are signals beside SIGCHLD.
+int keep_until_stopped(int argc, char** argv, int first, u64 more)
 {
-    harden();
-    for (int i = 2; i < argc; ++i) { // the first tells others whose we are
+    for (int i = first; i < argc; ++i) {
         u64 uid = 0;
         if (!parse_number(argv[i], uid) || uid >= ~std::uint32_t{0}) return 125;
         allow_peer(static_cast<std::uint32_t>(uid));
     }
     prepare_requests();
     call(SYS_fcntl, kListener, F_SETFL, O_NONBLOCK);
-    const u64 child = u64{1} << (SIGCHLD - 1);
+    const u64 child = u64{1} << (SIGCHLD - 1) | more;
     deaths = static_cast<int>(call(SYS_signalfd4, -1, &child, 8, SFD_CLOEXEC | SFD_NONBLOCK));
     if (deaths < 0) return 125;
     for (;;) {
@@ -203,6 +204,43 @@ int keep(int argc, char** argv)
         serve_sockets(1, streams);
         if (died) look_for_deaths();
     }
+}
+
+/// A socket at `path` as the descriptor that the loop listens on.
+bool listen_at(const char* path)
+{
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    std::size_t length = 0;
+    for (; path[length] != '\0'; ++length) {
+        if (length + 1 >= sizeof name.sun_path) return false;
+        name.sun_path[length] = path[length];
+    }
+    call(SYS_unlink, path); // of the life before
+    int socket = static_cast<int>(call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (socket < 0) return false;
+    if (call(SYS_bind, socket, &name, sizeof name) < 0) return false;
+    // Who may enter the directory outside may connect; the peer is looked at all the same.
+    call(SYS_chmod, path, 0666);
+    if (call(SYS_listen, socket, 64) < 0) return false;
+    if (socket != kListener && call(SYS_dup3, socket, kListener, O_CLOEXEC) < 0) return false;
+    return true;
+}
+
+} // namespace
+
+int keep(int argc, char** argv)
+{
+    harden();
+    return keep_until_stopped(argc, argv, 2, 0); // the first word tells others whose we are
+}
+
+int keep_container(int argc, char** argv)
+{
+    harden();
+    if (!listen_at(argv[2])) return 125;
+    allow_only_outside();
+    return keep_until_stopped(argc, argv, 3, u64{1} << (SIGTERM - 1));
 }
 
 } // namespace berth::keeper

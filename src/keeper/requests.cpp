@@ -119,10 +119,16 @@ void follow(Message& m)
     reply_ok(m, r.exec, static_cast<u64>(x == nullptr ? State::Unknown : x->state));
 }
 
-/// Everything inside is killed, and the keeper goes when the exits stand in the logs.
 void stop(const Message& m)
 {
     reply_ok(m, 0, 0);
+    begin_stop();
+}
+
+} // namespace
+
+void begin_stop()
+{
     if (stopping) return;
     stopping = true;
     stop_by = steady_ns() + kStopGrace;
@@ -134,8 +140,6 @@ void stop(const Message& m)
     // Only as pid 1 is "everybody" the sandbox.
     if (call(SYS_getpid) == 1) call(SYS_kill, -1, SIGKILL);
 }
-
-} // namespace
 
 void prepare_requests()
 {

@@ -61,6 +61,7 @@ namespace {
 
 int enter(int argc, char** argv, char** envp)
 {
+    if (argc >= 3 && argv[1][0] == 'c' && argv[1][1] == '\0') return keep_container(argc, argv);
     if (argc < 2 || argv[0][1] != '\0') return 125;
     if (argv[0][0] == 'k') return keep(argc, argv);
     if (argv[0][0] == 'o') return run_once(argc, argv, envp);

@@ -89,6 +89,24 @@ struct ForkAnswer {
     std::vector<std::string> notes;
 };
 
+struct MoveWish {
+    std::string backend;          ///< where to
+    std::string kind;             ///< of the snapshot it travels as; empty: the best that both know
+    std::optional<Template> root; ///< what it stands on there, where not all of the root comes along
+};
+
+/// What came along and what did not.
+struct MoveAnswer {
+    SandboxRecord record;
+    std::string from; ///< the backend it was on
+    std::string kind;
+    std::uint64_t bytes = 0;
+    std::chrono::nanoseconds elapsed{0};
+    std::vector<std::string> carried;
+    std::vector<std::string> left;
+    std::vector<std::string> notes;
+};
+
 struct GcWish {
     bool dry_run = false;
     std::chrono::seconds grace = std::chrono::hours(24); ///< of superseded and unknown ones

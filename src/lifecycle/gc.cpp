@@ -156,7 +156,7 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
         if (!held) continue;
         BERTH_CO_TRY(record, co_await stored([&](Store& s) { return s.find(found.sandbox.sandbox); }));
         const bool ended = !record || record->state == State::Destroyed || record->state == State::Failed;
-        const bool other = record && record->native != found.sandbox.native;
+        const bool other = record && (record->native != found.sandbox.native || record->backend != name);
         if (!ended && !other) {
             const bool settled = record->live() && record->state != State::Creating;
             if (!wish.dry_run && settled && found.health != Health::Unresponsive) {

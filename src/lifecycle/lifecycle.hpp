@@ -53,6 +53,11 @@ public:
     Task<Result<SnapshotRecord>> find_snapshot(std::string ref);
     Task<Result<ForkAnswer>> fork(std::string ref, ForkWish wish);
 
+    /// To another backend: the same sandbox in its next generation, with what the best common kind of
+    /// snapshot holds. The old instance goes when the new one stands; where that fails everything is as it
+    /// was.
+    Task<Result<MoveAnswer>> move(std::string ref, MoveWish wish);
+
     /// Starts a command in a sandbox that use() made usable; recorded before it runs.
     Task<Status> exec(SandboxRecord sandbox, ExecSpec spec);
     /// Its end, recorded once however often it is told.
@@ -102,6 +107,8 @@ private:
     Task<Result<SnapshotAnswer>> take(SandboxRecord record, SnapshotWish wish);
     Task<Result<SnapshotTaken>> take_tar(SandboxRecord record, SnapshotRequest request);
     Task<Status> drop(SnapshotRecord snapshot, std::string why);
+    Task<Result<SandboxRecord>> settle_at(SandboxRecord old, SandboxRecord next, SnapshotRecord snapshot,
+                                          MoveAnswer& answer);
     Task<Result<SnapshotSource>> source_of(SnapshotRecord snapshot);
 
     Task<Status> collect_due(GcWish wish, GcReport& report);

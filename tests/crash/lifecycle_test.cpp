@@ -19,6 +19,7 @@
 #include "base/io.hpp"
 #include "berth/berth.hpp"
 #include "store/sqlite/sqlite_store.hpp"
+#include "support/docker_engine.hpp"
 #include "support/tsan.hpp"
 
 namespace berth {
@@ -33,6 +34,10 @@ AcquireRequest wish()
 {
     AcquireRequest out;
     out.key = "demo";
+    const auto& tested = test::TestedBackend::get();
+    out.backend = tested.name;
+    if (!tested.root_tar.empty())
+        out.spec.root = {.kind = Template::Kind::Tar, .path = tested.root_tar, .tag = {}};
     out.spec.policy = *policy::preset("sandbox");
     out.spec.policy.limits.pids = ::geteuid() == 0 ? std::optional<std::uint64_t>(200) : std::nullopt;
     return out;
@@ -122,6 +127,7 @@ class CrashMatrix : public ::testing::TestWithParam<Verb> {
 protected:
     CrashMatrix()
     {
+        (void)test::TestedBackend::get(); // an engine is started before its children could be ours
         // What a killed process started becomes our child: nothing of it can hide.
         ::prctl(PR_SET_CHILD_SUBREAPER, 1);
         char path[] = "/tmp/berth-matrix-XXXXXX";
@@ -182,6 +188,9 @@ protected:
         BERTH_TRY(const auto report, berth.run(berth.lifecycle().collect({.grace = 0s, .keep_last = 0})));
         for (const auto& action : report.actions)
             if (!action.failed.empty()) return fail(Code::Internal, "{}: {}", action.object, action.failed);
+        BERTH_TRY(auto* const where, berth.backend(test::TestedBackend::get().name));
+        BERTH_TRY(const auto found, berth.run(where->scan()));
+        if (!found.empty()) return fail(Code::Internal, "{} is left", found.front().sandbox.native);
         return {};
     }
 
@@ -189,7 +198,7 @@ protected:
     std::vector<std::string> leaks() const
     {
         std::vector<std::string> found;
-        for (const char* part : {"sandbox", "layer", "snapshot", "trash"}) {
+        for (const char* part : {"sandbox", "docker", "layer", "snapshot", "trash"}) {
             std::error_code missing;
             for (const auto& entry : fs::directory_iterator(data_ + "/" + part, missing)) {
                 const auto name = entry.path().filename().string();
@@ -255,6 +264,7 @@ protected:
 TEST_P(CrashMatrix, LosesAndLeavesNothing)
 {
     BERTH_NEEDS_ONE_THREAD();
+    if (const auto& lacking = test::TestedBackend::get().lacking; !lacking.empty()) GTEST_SKIP() << lacking;
     const Verb verb = GetParam();
     const auto labels = labels_of(verb);
     ASSERT_THAT(labels, testing::Not(testing::IsEmpty()));
@@ -275,8 +285,8 @@ TEST_P(CrashMatrix, LosesAndLeavesNothing)
         left += found.size();
         if (HasFailure()) break;
     }
-    const std::string row = fmt::format("{:<10} local   {:>3} steps   losses {}   leaks {}\n", verb.name,
-                                        labels.size(), losses, left);
+    const std::string row = fmt::format("{:<10} {:<7} {:>3} steps   losses {}   leaks {}\n", verb.name,
+                                        test::TestedBackend::get().name, labels.size(), losses, left);
     std::cout << row;
     if (const char* table = std::getenv("BERTH_MATRIX")) std::ofstream(table, std::ios::app) << row;
 }

@@ -6,8 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/local/exec_log.hpp"
+#include "backend/local/shared.hpp"
 #include "keeper/wire.hpp"
+#include "keeping/exec_log.hpp"
 
 namespace {
 

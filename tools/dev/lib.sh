@@ -52,6 +52,14 @@ need() {
     say "installing: ${missing[*]}"
     local -a apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0)
     "${apt[@]}" update >&2 || die 1 "apt-get update failed; its own messages are above"
+    # Packages with a daemon are for tests that start one of their own: the system's is not started.
+    local quiet=/usr/sbin/policy-rc.d
+    if [[ " ${missing[*]} " =~ " docker" && ! -e $quiet ]]; then
+        printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$quiet" >/dev/null
+        "${root[@]}" chmod 755 "$quiet"
+        # shellcheck disable=SC2064
+        trap "${root[*]} rm -f $quiet" EXIT
+    fi
     # --no-remove: Debian's default Boost (1.74) and 1.81 exclude each other, and taking somebody's
     # development files away is not for a script to decide.
     if ! "${apt[@]}" install -y --no-install-recommends --no-remove "${missing[@]}" >&2; then

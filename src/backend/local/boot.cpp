@@ -8,12 +8,13 @@
 
 #include "backend/local/environment.hpp"
 #include "backend/local/group_pool.hpp"
-#include "backend/local/keeper_image.hpp"
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/launcher.hpp"
+#include "backend/local/shared.hpp"
 #include "backend/local/strays.hpp"
 #include "base/hooks.hpp"
 #include "base/scope_exit.hpp"
+#include "keeping/keeper_image.hpp"
 #include "sys/socket.hpp"
 
 namespace berth::local {

@@ -5,8 +5,9 @@
 #include <string>
 
 #include "backend/local/instance.hpp"
-#include "backend/local/keeper_client.hpp"
 #include "backend/local/prepare.hpp"
+#include "backend/local/shared.hpp"
+#include "keeping/keeper_client.hpp"
 #include "sys/spawner.hpp"
 
 namespace berth::local {

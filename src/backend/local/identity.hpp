@@ -6,9 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/local/shared.hpp"
 #include "backend/local/state_dir.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "keeping/account.hpp"
 #include "sys/id_range.hpp"
 #include "sys/userns.hpp"
 
@@ -39,24 +41,9 @@ struct Identity {
 /// True when a clone of the mount at `path` can be idmapped with this namespace.
 [[nodiscard]] bool can_idmap(const std::string& path, int user_namespace);
 
-constexpr std::uint32_t kUserId = 1000; ///< of the account `user` in template `host`
-
-/// An account as the sandbox knows it.
-struct Account {
-    std::string name;
-    std::uint32_t uid = kUserId;
-    std::uint32_t gid = kUserId;
-    std::string home = "/home/user";
-    std::string shell = "/bin/sh";
-};
-
 /// "user", "root", another name of the root's /etc/passwd, "1001", each also with ":GROUP". `roots` are
 /// layers with etc/passwd, the topmost first; they may come from a template somebody else wrote.
 [[nodiscard]] Result<Account> find_account(std::string_view user, const std::vector<std::string>& roots);
-
-/// The same without the two accounts that a template need not have.
-[[nodiscard]] Result<std::optional<Account>> find_listed(std::string_view user,
-                                                         const std::vector<std::string>& roots);
 
 /// Whom the default user `user` means in an image: an account of that name, else the user the image
 /// names, else root.

@@ -8,6 +8,7 @@
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "core/spec_json.hpp"
+#include "keeping/labels_json.hpp"
 
 namespace berth::local {
 
@@ -45,18 +46,6 @@ json::Object groups_json(const sys::GroupPlaces& groups)
     json::Array v1;
     for (const auto& path : groups.v1) v1.emplace_back(path);
     out["v1"] = std::move(v1);
-    return out;
-}
-
-json::Object labels_json(const InstanceLabels& labels)
-{
-    json::Object out;
-    out["key"] = labels.key;
-    out["spec_hash"] = labels.spec_hash;
-    out["exo_hash"] = labels.exo_hash;
-    out["owner"] = labels.owner;
-    out["created"] = labels.created.time_since_epoch().count();
-    out["generation"] = labels.generation;
     return out;
 }
 
@@ -124,18 +113,6 @@ Status read_time(const json::Reader& at, std::string_view name, WallTime& out)
     return {};
 }
 
-Result<InstanceLabels> read_labels(const json::Reader& at)
-{
-    InstanceLabels out;
-    BERTH_CHECK(read_text(at, "key", out.key));
-    BERTH_CHECK(read_text(at, "spec_hash", out.spec_hash));
-    BERTH_CHECK(read_text(at, "exo_hash", out.exo_hash));
-    BERTH_CHECK(read_text(at, "owner", out.owner));
-    BERTH_CHECK(read_time(at, "created", out.created));
-    BERTH_CHECK(read_number(at, "generation", kMany, out.generation));
-    return out;
-}
-
 Result<sys::GroupPlaces> read_groups(const json::Reader& at)
 {
     sys::GroupPlaces out;
@@ -153,7 +130,7 @@ Result<Instance> read_document(const json::Reader& at)
     BERTH_TRY(const auto spec, at.at("spec"));
     BERTH_TRY(out.spec, read_spec(spec));
     BERTH_TRY(const auto labels, at.at("labels"));
-    BERTH_TRY(out.labels, read_labels(labels));
+    BERTH_TRY(out.labels, keeping::read_labels(labels));
     BERTH_CHECK(read_number(at, "pid", 1 << 30, out.keeper.pid));
     BERTH_CHECK(read_number(at, "start", kMany, out.keeper.start_time));
     BERTH_CHECK(read_number(at, "pid_namespace", kMany, out.keeper.pid_namespace));
@@ -194,7 +171,7 @@ Status write_instance(int directory, const Instance& instance, Durable durable)
 {
     json::Object out;
     out["spec"] = to_json(instance.spec);
-    out["labels"] = labels_json(instance.labels);
+    out["labels"] = keeping::to_json(instance.labels);
     out["pid"] = instance.keeper.pid;
     out["start"] = instance.keeper.start_time;
     out["pid_namespace"] = instance.keeper.pid_namespace;

@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "backend/local/native.hpp"
+#include "backend/local/shared.hpp"
+#include "keeping/native.hpp"
 
 namespace berth::local {
 
@@ -24,18 +25,6 @@ bool is_still_named(const StateDir& state, const std::string& native, int direct
 }
 
 } // namespace
-
-/// It knows no deadline itself, so it is asked again and again.
-bool lock_within(int fd, Use use, std::chrono::milliseconds patience)
-{
-    const int how = use == Use::Alone ? LOCK_EX : LOCK_SH;
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (auto pause = 200us; ::flock(fd, how | LOCK_NB) != 0; pause = std::min(pause * 2, 10'000us)) {
-        if (std::chrono::steady_clock::now() >= deadline) return false;
-        std::this_thread::sleep_for(pause);
-    }
-    return true;
-}
 
 Result<UniqueFd> open_instance(const StateDir& state, const std::string& native)
 {
@@ -58,13 +47,6 @@ Result<UniqueFd> lock_instance(const StateDir& state, const std::string& native,
     // Whoever had it before us may have taken it away.
     if (!is_still_named(state, native, directory.get())) return fail(Code::NotFound, "no sandbox {}", native);
     return directory;
-}
-
-bool being_changed(int directory)
-{
-    // A description of our own: a lock on the caller's would be changed by asking.
-    const UniqueFd own(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return !own || !lock_within(own.get(), Use::Shared, 100ms);
 }
 
 Result<UniqueFd> lock_files(int directory, Use use, std::chrono::milliseconds patience)

@@ -3,9 +3,11 @@
 #include <chrono>
 #include <string>
 
+#include "backend/local/shared.hpp"
 #include "backend/local/state_dir.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "keeping/lock.hpp"
 
 namespace berth::local {
 
@@ -16,8 +18,6 @@ namespace berth::local {
 // logs (Turn, pause.hpp) keeps commands from being started while it is frozen or stopped. That of its
 // files is shared by those who touch them from outside, and exclusive to whoever makes a layer of them.
 
-constexpr std::chrono::milliseconds kLockPatience(10'000);
-
 /// The directory of an instance; NotFound when there is none.
 [[nodiscard]] Result<UniqueFd> open_instance(const StateDir& state, const std::string& native);
 
@@ -26,13 +26,6 @@ constexpr std::chrono::milliseconds kLockPatience(10'000);
 [[nodiscard]] Result<UniqueFd> lock_instance(const StateDir& state, const std::string& native,
                                              std::chrono::milliseconds patience = kLockPatience);
 
-/// True while somebody has that lock. The lock of a killed process ends with the last process that has its
-/// descriptors, and a helper of his may be a moment behind: that moment is waited for.
-[[nodiscard]] bool being_changed(int directory);
-
-enum class Use { Shared, Alone };
-/// flock(2) with a deadline; false when it is over.
-[[nodiscard]] bool lock_within(int fd, Use use, std::chrono::milliseconds patience);
 /// Empty where the files lie in memory: no layer is ever made of those. Unavailable when the others are not
 /// done within the patience.
 [[nodiscard]] Result<UniqueFd> lock_files(int directory, Use use,

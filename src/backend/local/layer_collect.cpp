@@ -7,10 +7,11 @@
 
 #include "backend/local/instance.hpp"
 #include "backend/local/layer_manifest.hpp"
-#include "backend/local/native.hpp"
+#include "backend/local/shared.hpp"
 #include "base/hooks.hpp"
 #include "base/io.hpp"
 #include "base/json_reader.hpp"
+#include "keeping/native.hpp"
 #include "sys/remove_tree.hpp"
 
 namespace berth::local {

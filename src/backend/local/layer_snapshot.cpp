@@ -10,16 +10,18 @@
 #include <algorithm>
 
 #include "backend/local/boot.hpp"
-#include "backend/local/exec_logs.hpp"
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/layer_manifest.hpp"
-#include "backend/local/pause.hpp"
+#include "backend/local/look.hpp"
 #include "backend/local/rest.hpp"
+#include "backend/local/shared.hpp"
 #include "backend/local/uppers.hpp"
 #include "base/hooks.hpp"
 #include "base/io.hpp"
 #include "base/scope_exit.hpp"
 #include "base/sha256.hpp"
+#include "keeping/exec_logs.hpp"
+#include "keeping/pause.hpp"
 #include "sys/copy_tree.hpp"
 #include "sys/remove_tree.hpp"
 
@@ -44,7 +46,7 @@ struct Taking {
 /// Whether a process lives in it: a command, or something that one left behind.
 Result<bool> is_busy(const Taking& taking)
 {
-    if (look_paused(taking.directory).asked) return true; // it stays paused
+    if (paused_now(taking.directory).asked) return true; // it stays paused
     BERTH_TRY(auto keeper, KeeperClient::connect(taking.directory, "sock", kPatience));
     BERTH_TRY(const auto items, keeper.list());
     if (std::ranges::any_of(items, [](const auto& item) { return item.state < keeper::State::Exited; }))

@@ -13,10 +13,11 @@
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/layer_manifest.hpp"
 #include "backend/local/look.hpp"
-#include "backend/local/native.hpp"
+#include "backend/local/shared.hpp"
 #include "backend/local/stop_start.hpp"
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "keeping/native.hpp"
 
 namespace berth::local {
 

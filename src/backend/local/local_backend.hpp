@@ -6,11 +6,12 @@
 #include <string>
 
 #include "backend/local/sandbox.hpp"
+#include "backend/local/shared.hpp"
 #include "backend/local/state_dir.hpp"
-#include "backend/local/watch_hub.hpp"
 #include "base/blocking_pool.hpp"
 #include "core/backend.hpp"
 #include "core/registry.hpp"
+#include "keeping/kept_backend.hpp"
 
 namespace berth::local {
 
@@ -18,7 +19,7 @@ namespace berth::local {
 /// with are held open in it, until their keeper is gone: somebody else may stop, start or destroy them at
 /// any time. Letting go of the backend lets them live on. What blocks runs on the
 /// pool; a wait for output holds no thread of it. Outlives its tasks.
-class LocalBackend final : public Backend {
+class LocalBackend final : public KeptBackend {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
@@ -36,8 +37,6 @@ public:
     Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
-    Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,
-                                                     std::uint64_t from, SteadyTime until) override;
     Task<Result<std::optional<Ended>>> wait(SandboxHandle sandbox, std::string exec,
                                             SteadyTime until) override;
     Task<Status> signal(SandboxHandle sandbox, std::string exec, int signo) override;
@@ -49,30 +48,11 @@ public:
     Task<Result<std::vector<ExecInfo>>> execs(SandboxHandle sandbox) override;
     Task<Status> settle_exec(SandboxHandle sandbox, std::string exec) override;
 
-    Task<Result<std::string>> read_file(SandboxHandle sandbox, FilePath file, Bytes limit) override;
-    Task<Status> write_file(SandboxHandle sandbox, FilePath file, std::string bytes,
-                            std::optional<unsigned> mode) override;
-    Task<Result<std::vector<FileEntry>>> list_files(SandboxHandle sandbox, FilePath directory) override;
-    Task<Result<FileEntry>> stat_file(SandboxHandle sandbox, FilePath file) override;
-    Task<Status> make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents) override;
-    Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) override;
-    Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
-
-    Task<Result<UniqueFd>> open_file(SandboxHandle sandbox, FilePath file) override;
-    Task<Status> fill_file(SandboxHandle sandbox, FilePath file, FileContents contents) override;
     Task<Result<int>> exec_pid(SandboxHandle sandbox, std::string exec) override;
     Task<Result<Usage>> usage(SandboxHandle sandbox) override;
 
     Task<Status> pause(SandboxHandle sandbox) override;
     Task<Status> resume(SandboxHandle sandbox) override;
-    Task<Result<UniqueFd>> dial(SandboxHandle sandbox, std::uint16_t port) override;
-    Task<Result<std::vector<FileChange>>> watch(SandboxHandle sandbox, std::string watch, FilePath directory,
-                                                SteadyTime until) override;
-    Task<Status> unwatch(std::string watch) override;
-    Task<Status> read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,
-                              ByteSink sink) override;
-    Task<Status> write_archive(SandboxHandle sandbox, FilePath directory, ByteSource source,
-                               ArchiveLimits limits) override;
 
 private:
     /// A sandbox of this process. local::Sandbox is for one thread at a time: its mutex sees to that.
@@ -83,7 +63,7 @@ private:
     };
 
     LocalBackend(StateDir state, BlockingPool& pool, Capabilities capabilities)
-        : state_(std::move(state)), pool_(pool), capabilities_(std::move(capabilities))
+        : KeptBackend(pool), state_(std::move(state)), capabilities_(std::move(capabilities))
     {
     }
 
@@ -99,17 +79,18 @@ private:
     /// meanwhile, it is looked up anew: what was asked of a dead keeper has no effect. Conflict when it is
     /// stopped.
     template <class F> auto with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>;
-    /// `work(const sys::SandboxFiles&)` on the pool, with the rights of `user`.
-    template <class F>
-    auto with_files(SandboxHandle handle, std::string user, F work)
-        -> Task<std::invoke_result_t<F, const sys::SandboxFiles&>>;
-    /// Of an instance in any state.
-    Task<Result<ExecFollower>> follower_of(SandboxHandle sandbox, std::string exec, std::uint64_t from);
+    Task<Result<sys::SandboxFiles>> files_of(SandboxHandle sandbox, std::string user) override;
+    Task<Result<sys::SandboxFiles>> files_to_watch(SandboxHandle sandbox, std::string user,
+                                                   UniqueFd& keeper) override;
+    Task<Result<Trees>> trees_of(SandboxHandle sandbox, std::string user) override;
+    Task<Result<image::ReadIds>> ids_of(SandboxHandle sandbox) override;
+    Task<Result<UniqueFd>> dial_by_keeper(SandboxHandle sandbox, std::uint16_t port, int ip_version) override;
+    Task<Result<ExecFollower>> follower_of(SandboxHandle sandbox, std::string exec,
+                                           std::uint64_t from) override;
+    [[nodiscard]] int spool_directory() const override { return state_.fd(); }
 
     StateDir state_;
-    BlockingPool& pool_;
     Capabilities capabilities_;
-    std::shared_ptr<WatchHub> watches_ = WatchHub::of_process();
     mutable std::mutex mutex_; ///< of the map alone; taken last
     // Shared: an operation under way keeps what a destroy beside it takes out of the map.
     std::map<std::string, std::shared_ptr<Held>> held_;

@@ -4,8 +4,9 @@
 #include "backend/local/layer_manifest.hpp"
 #include "backend/local/layer_snapshot.hpp"
 #include "backend/local/local_backend.hpp"
-#include "backend/local/native.hpp"
+#include "backend/local/shared.hpp"
 #include "backend/local/strays.hpp"
+#include "keeping/native.hpp"
 
 namespace berth::local {
 

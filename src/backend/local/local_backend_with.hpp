@@ -24,14 +24,4 @@ auto LocalBackend::with(SandboxHandle handle, F work) -> Task<std::invoke_result
     });
 }
 
-template <class F>
-auto LocalBackend::with_files(SandboxHandle handle, std::string user, F work)
-    -> Task<std::invoke_result_t<F, const sys::SandboxFiles&>>
-{
-    using Answer = std::invoke_result_t<F, const sys::SandboxFiles&>;
-    const auto open = [&](Sandbox& sandbox) { return sandbox.files(user); };
-    BERTH_CO_TRY(const auto files, co_await with(handle, open));
-    co_return co_await pool_.call([&]() -> Answer { return work(files); });
-}
-
 } // namespace berth::local

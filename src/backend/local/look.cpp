@@ -3,12 +3,13 @@
 #include <fcntl.h>
 
 #include "backend/local/instance_lock.hpp"
-#include "backend/local/keeper_client.hpp"
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/layer_snapshot.hpp"
-#include "backend/local/native.hpp"
-#include "backend/local/pause.hpp"
+#include "backend/local/shared.hpp"
 #include "base/io.hpp"
+#include "keeping/keeper_client.hpp"
+#include "keeping/native.hpp"
+#include "keeping/pause.hpp"
 
 namespace berth::local {
 
@@ -36,7 +37,7 @@ Found look_once(int directory, Found found)
         found.state = State::Stopped;
         return found;
     }
-    const Paused paused = look_paused(directory);
+    const Paused paused = paused_now(directory);
     found.state = paused.now ? State::Paused : State::Running;
     found.paused = paused.in_all;
     found.health = Health::Unresponsive;
@@ -47,6 +48,15 @@ Found look_once(int directory, Found found)
 }
 
 } // namespace
+
+Paused paused_now(int directory)
+{
+    const auto instance = read_instance(directory);
+    if (!instance || instance->groups.empty()) return {};
+    const auto group = sys::KeptGroup::open(instance->groups);
+    if (!group) return {};
+    return look_paused(directory, group->execs()).value_or(Paused{});
+}
 
 Found look_at(const StateDir& state, const std::string& native)
 {

@@ -3,8 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "backend/local/shared.hpp"
 #include "backend/local/state_dir.hpp"
 #include "core/backend.hpp"
+#include "keeping/pause.hpp"
 
 namespace berth::local {
 
@@ -13,5 +15,8 @@ namespace berth::local {
 
 /// All there are.
 [[nodiscard]] Result<std::vector<Found>> look_at_all(const StateDir& state);
+
+/// Whether the instance of this directory is paused; not when it has no groups, or is gone.
+[[nodiscard]] Paused paused_now(int directory);
 
 } // namespace berth::local

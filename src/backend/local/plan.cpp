@@ -75,6 +75,12 @@ Result<RootLayers> resolve_template(const StateDir& state, const Template& root,
         layers.identity = fmt::format("{:x}:{:x}", st.st_dev, st.st_ino);
         break;
     }
+    case Template::Kind::Image:
+        return fail(
+            Code::Unsupported,
+            "image {} has to come from a registry or an engine, which backend local does not ask: save it "
+            "to a file (docker save) and use that, or --backend docker",
+            root.path);
     case Template::Kind::Oci: BERTH_CHECK(use_image(state, root, progress, layers)); break;
     case Template::Kind::Tar: {
         if (image::is_image_archive(root.path)) {

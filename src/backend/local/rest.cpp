@@ -6,10 +6,11 @@
 
 #include <thread>
 
-#include "backend/local/exec_logs.hpp"
-#include "backend/local/keeper_client.hpp"
+#include "backend/local/shared.hpp"
 #include "backend/local/uppers.hpp"
 #include "base/hooks.hpp"
+#include "keeping/exec_logs.hpp"
+#include "keeping/keeper_client.hpp"
 
 namespace berth::local {
 

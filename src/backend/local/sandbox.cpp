@@ -9,7 +9,7 @@
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/layer_manifest.hpp"
-#include "backend/local/native.hpp"
+#include "backend/local/shared.hpp"
 #include "backend/local/snapshot_base.hpp"
 #include "backend/local/stop_start.hpp"
 #include "backend/local/uppers.hpp"
@@ -17,6 +17,7 @@
 #include "base/ids.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
+#include "keeping/native.hpp"
 
 namespace berth::local {
 

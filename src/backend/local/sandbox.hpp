@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "backend/local/boot.hpp"
-#include "backend/local/exec_follower.hpp"
-#include "backend/local/pause.hpp"
+#include "backend/local/shared.hpp"
 #include "core/backend.hpp"
 #include "image/tree_reader.hpp"
+#include "keeping/exec_follower.hpp"
+#include "keeping/exec_start.hpp"
+#include "keeping/kept_backend.hpp"
+#include "keeping/pause.hpp"
 #include "sys/cgroup.hpp"
 #include "sys/sandbox_files.hpp"
 #include "sys/spawner.hpp"
@@ -104,12 +107,7 @@ public:
     /// How the ids of its files are shown.
     [[nodiscard]] image::ReadIds shown_ids() const;
 
-    /// The same for whole trees; `reader` may read what the sandbox's root may, whoever it belongs to.
-    struct Trees {
-        sys::SandboxFiles files;
-        std::optional<sys::SandboxFiles> reader;
-        image::ReadIds ids;
-    };
+    /// The same for whole trees.
     [[nodiscard]] Result<Trees> trees(const std::string& user = {}) const;
 
     /// A socket to a port of its own loopback; connecting may be in progress.
@@ -186,11 +184,5 @@ private:
     std::uint64_t pids_seen_ = 0;
     std::chrono::microseconds waited_seen_{0};
 };
-
-/// The keeper's number of an exec: the random part of its id.
-[[nodiscard]] Result<std::uint64_t> keeper_id(std::string_view exec);
-
-/// A failed start as an error with the code and words a person needs.
-[[nodiscard]] Error start_error(keeper::Step step, int error, const ExecSpec& spec, const std::string& cwd);
 
 } // namespace berth::local

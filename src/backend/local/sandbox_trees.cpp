@@ -22,7 +22,7 @@ image::ReadIds Sandbox::shown_ids() const
 /// Root of a mapped sandbox may read what belongs to any of its users, because its capabilities hold for
 /// their ids. A thread of ours has none inside, so one keeps the right to read everything, and the reader
 /// asks whose each file is.
-Result<Sandbox::Trees> Sandbox::trees(const std::string& user) const
+Result<Trees> Sandbox::trees(const std::string& user) const
 {
     const auto& identity = prepared_->identity;
     Account account = prepared_->user;

@@ -7,9 +7,10 @@
 
 #include <utility>
 
-#include "backend/local/exec_logs.hpp"
 #include "backend/local/sandbox.hpp"
+#include "backend/local/shared.hpp"
 #include "core/struck.hpp"
+#include "keeping/exec_logs.hpp"
 
 namespace berth::local {
 

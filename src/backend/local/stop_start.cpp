@@ -14,10 +14,12 @@
 #include "backend/local/boot.hpp"
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/keeper_process.hpp"
-#include "backend/local/pause.hpp"
+#include "backend/local/look.hpp"
 #include "backend/local/rest.hpp"
+#include "backend/local/shared.hpp"
 #include "base/hooks.hpp"
 #include "base/log.hpp"
+#include "keeping/pause.hpp"
 #include "sys/remove_tree.hpp"
 
 namespace berth::local {
@@ -168,7 +170,7 @@ Status destroy_locked(const StateDir& state, const std::string& native, int dire
     if (instance) {
         BERTH_TRY(const auto pidfd, open_keeper(*instance));
         // The frozen of v1 do not die, and the keeper's own end waits for theirs.
-        if (pidfd && look_paused(directory).now)
+        if (pidfd && paused_now(directory).now)
             if (auto group = sys::KeptGroup::open(instance->groups)) (void)group->execs().kill_all();
         if (pidfd) BERTH_CHECK(end_keeper(pidfd.get()));
     }

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "backend/local/keeper_process.hpp"
-#include "backend/local/native.hpp"
+#include "backend/local/shared.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "keeping/native.hpp"
 
 namespace berth::local {
 

@@ -1,5 +1,6 @@
-// The tiers on the local backend, with a real keeper behind each sandbox. A second process is a second
-// Berth on the same state directory; what a process knows of itself only is not shared between the two.
+// The tiers on the local backend, and on the one that BERTH_TEST_BACKEND names, with a real keeper behind
+// each sandbox. A second process is a second Berth on the same state directory; what a process knows of
+// itself only is not shared between the two.
 
 #include "berth/berth.hpp"
 
@@ -9,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/docker_engine.hpp"
+
 namespace berth {
 namespace {
 
@@ -17,6 +20,11 @@ using testing::HasSubstr;
 
 class LocalTiers : public ::testing::Test {
 protected:
+    void SetUp() override
+    {
+        if (const auto& lacking = test::TestedBackend::get().lacking; !lacking.empty())
+            GTEST_SKIP() << lacking;
+    }
     LocalTiers()
     {
         char path[] = "/tmp/berth-tiers-XXXXXX";
@@ -43,6 +51,10 @@ protected:
         AcquireRequest out;
         out.key = key;
         out.spec.policy = *policy::preset("sandbox");
+        const auto& tested = test::TestedBackend::get();
+        out.backend = tested.name;
+        if (!tested.root_tar.empty())
+            out.spec.root = {.kind = Template::Kind::Tar, .path = tested.root_tar, .tag = {}};
         return out;
     }
     static Acquired must(Result<Acquired> answer)
@@ -103,7 +115,7 @@ TEST_F(LocalTiers, OneWhoseFilesWereTakenAwayIsRestoredFromItsSnapshot)
     const auto taken = one->run(one->lifecycle().snapshot("demo", {}));
     ASSERT_TRUE(taken) << taken.error().line();
     shell(*one, "demo", "echo late > ~/note");
-    auto backend = one->backend("local");
+    auto backend = one->backend(test::TestedBackend::get().name);
     ASSERT_TRUE(backend);
     ASSERT_TRUE(one->run((*backend)->destroy(Lifecycle::handle(made.record))))
         << "behind the lifecycle's back";
@@ -121,7 +133,7 @@ TEST_F(LocalTiers, OneThatIsGoneWithoutASnapshotIsFreshUnderAnotherId)
 {
     auto one = open();
     const auto made = must(one->run(one->lifecycle().acquire(wish("demo"))));
-    auto backend = one->backend("local");
+    auto backend = one->backend(test::TestedBackend::get().name);
     ASSERT_TRUE(one->run((*backend)->destroy(Lifecycle::handle(made.record))));
     const auto again = must(one->run(one->lifecycle().acquire(wish("demo"))));
     EXPECT_EQ(again.tier, Tier::Fresh);
@@ -140,7 +152,7 @@ TEST_F(LocalTiers, ARestoreReplacesTheInstanceAndKeepsTheId)
     EXPECT_EQ(back.record.id(), made.record.id());
     EXPECT_EQ(back.record.generation, 2u);
     EXPECT_EQ(shell(*one, "demo", "cat ~/note"), "kept\n");
-    const auto found = one->run((*one->backend("local"))->scan());
+    const auto found = one->run((*one->backend(test::TestedBackend::get().name))->scan());
     ASSERT_TRUE(found);
     EXPECT_EQ(found->size(), 1u) << "the first generation is gone";
 }
@@ -295,6 +307,8 @@ class ForkSafety : public LocalTiers {
 protected:
     void SetUp() override
     {
+        LocalTiers::SetUp();
+        if (IsSkipped()) return;
         berth_ = open();
         must(berth_->run(berth_->lifecycle().acquire(wish("source"))));
     }

@@ -14,10 +14,11 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/local/exec_follower.hpp"
-#include "backend/local/exec_log.hpp"
-#include "backend/local/keeper_client.hpp"
-#include "backend/local/keeper_image.hpp"
+#include "backend/local/shared.hpp"
+#include "keeping/exec_follower.hpp"
+#include "keeping/exec_log.hpp"
+#include "keeping/keeper_client.hpp"
+#include "keeping/keeper_image.hpp"
 #include "sys/child.hpp"
 #include "sys/socket.hpp"
 

@@ -5,8 +5,9 @@
 
 #include <gmock/gmock.h>
 
-#include "backend/local/pause.hpp"
+#include "backend/local/shared.hpp"
 #include "backend_place.hpp"
+#include "keeping/pause.hpp"
 #include "sys/cgroup.hpp"
 
 namespace berth::local {

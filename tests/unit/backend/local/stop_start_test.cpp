@@ -1,8 +1,9 @@
+#include "backend/local/shared.hpp"
 #include "backend/local/stop_start.hpp"
 
 #include "local_fixture.hpp"
 
-#include "backend/local/native.hpp"
+#include "keeping/native.hpp"
 #include "sys/cgroup.hpp"
 
 namespace berth::local {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "backend/docker/life.hpp"
+
+/// Containers that somebody else made. They get a keeper beside their own processes, put in through the
+/// engine, and are never stopped or removed by us.
+namespace berth::docker {
+
+/// By a name, an id or a beginning of one; or by the name of an instance of ours. Conflict when it does not
+/// run. Asking again finds the same.
+[[nodiscard]] Result<SandboxHandle> attach_container(const Where& where, const std::string& named);
+
+/// Puts a keeper into the container of an instance that was attached, and notes its process.
+[[nodiscard]] Status insert_keeper(const Engine& engine, int directory, Instance& instance);
+
+/// Ends the keeper and removes what we put there; the container goes on.
+[[nodiscard]] Status let_go(const Where& where, int directory, const Instance& instance);
+
+/// The directory of the keeper's socket: ours, or one inside of a container of somebody else.
+[[nodiscard]] Result<UniqueFd> keeper_place(int directory, const Instance& instance);
+
+} // namespace berth::docker

@@ -1,0 +1,62 @@
+#include "backend/docker/await_keeper.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/json_reader.hpp"
+#include "keeping/keeper_client.hpp"
+#include "sys/cgroup_maker.hpp"
+#include "sys/socket.hpp"
+
+namespace berth::docker {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 30s;
+
+Result<Container> inspect(const Engine& engine, const std::string& id)
+{
+    BERTH_TRY(const auto document, engine.get("/containers/" + id + "/json"));
+    return parse_container(document);
+}
+
+} // namespace
+
+Status await_keeper(int directory, const Engine& engine, Instance& instance)
+{
+    BERTH_TRY(const auto container, inspect(engine, instance.container));
+    const UniqueFd in(::openat(directory, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!in) return fail_errno("opening the keeper's place");
+    const auto deadline = system_clock().steady() + kPatience;
+    auto look_again = system_clock().steady() + 500ms;
+    for (auto pause = 500us;; pause = std::min(pause * 2, 20'000us)) {
+        auto keeper = keeping::KeeperClient::connect(in.get(), "sock", 5s);
+        if (keeper && keeper->ping()) {
+            BERTH_TRY(const auto peer, sys::peer_credentials(keeper->socket()));
+            const auto process = sys::process_of(peer.pid);
+            if (peer.pid == container.pid && process) {
+                instance.pid = peer.pid;
+                instance.start_time = process->start_time;
+                instance.boot = boot_id();
+                return {};
+            }
+        }
+        const auto now = system_clock().steady();
+        if (now >= look_again) {
+            BERTH_TRY(const auto again, inspect(engine, instance.container));
+            if (!again.running)
+                return fail(Code::Unavailable, "the container of {} ended at once", instance.spec.id);
+            look_again = now + 500ms;
+        }
+        if (now >= deadline)
+            return fail(Code::Unavailable, "the keeper of {} does not answer{}", instance.spec.id,
+                        keeper ? "" : ": " + keeper.error().message);
+        std::this_thread::sleep_for(pause);
+    }
+}
+
+} // namespace berth::docker

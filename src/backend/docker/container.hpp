@@ -1,0 +1,78 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "core/backend.hpp"
+
+/// Containers as the engine writes and reads them: documents to structs and back, no input or output.
+namespace berth::docker {
+
+namespace label {
+inline constexpr const char* kId = "berth.sandbox.id";
+inline constexpr const char* kKey = "berth.sandbox.key";
+inline constexpr const char* kSpecHash = "berth.sandbox.spec-hash";
+inline constexpr const char* kOwner = "berth.sandbox.owner";
+inline constexpr const char* kCreated = "berth.sandbox.created";
+inline constexpr const char* kGeneration = "berth.sandbox.generation";
+inline constexpr const char* kExoKey = "exo.sandbox.key";
+inline constexpr const char* kExoHash = "exo.sandbox.spec-hash";
+inline constexpr const char* kExoPid = "exo.sandbox.owner-pid";
+} // namespace label
+
+/// What the image of a container asks for the processes in it.
+struct ImageDefaults {
+    std::map<std::string, std::string> env;
+    std::string workdir;
+    std::string user;
+    bool operator==(const ImageDefaults&) const = default;
+};
+
+/// One container, as inspecting it tells.
+struct Container {
+    std::string id;
+    std::string name;
+    std::string status; ///< created, running, paused, restarting, removing, exited, dead
+    bool running = false;
+    bool paused = false;
+    int pid = 0;
+    std::string image; ///< its id
+    std::string image_name;
+    std::map<std::string, std::string> labels;
+    ImageDefaults defaults;
+};
+[[nodiscard]] Result<Container> parse_container(const json::Value& document);
+
+/// The same from a list: without pid and defaults.
+[[nodiscard]] Result<std::vector<Container>> parse_containers(const json::Value& document);
+
+[[nodiscard]] ImageDefaults parse_defaults(const json::Value& config);
+
+/// Where the keeper, its socket and nothing else of ours is shown inside.
+inline constexpr const char* kInside = "/.berth";
+
+/// What the engine is asked to make.
+struct ContainerWish {
+    const SandboxSpec& spec;
+    const InstanceLabels& labels;
+    std::string image;      ///< what to run, by its id: a tag may move
+    std::string image_name; ///< what was asked for
+    std::string shown;      ///< the host's directory that is shown at kInside
+    unsigned owner = 0;     ///< the user outside that may talk to the keeper
+};
+[[nodiscard]] json::Object container_document(const ContainerWish& wish);
+
+/// Our labels and exo's; the sandbox's own ones beside them.
+[[nodiscard]] std::map<std::string, std::string>
+labels_of(const SandboxSpec& spec, const InstanceLabels& labels, const std::string& image);
+/// What a container's labels say; nothing when it is not one of ours.
+[[nodiscard]] std::optional<std::pair<SandboxHandle, InstanceLabels>>
+identity_of(const std::map<std::string, std::string>& labels);
+
+/// The name of the container of an instance: one in an engine, so that two makers make one.
+[[nodiscard]] std::string container_name(const std::string& native);
+
+} // namespace berth::docker

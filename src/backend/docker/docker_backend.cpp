@@ -1,0 +1,169 @@
+// The docker backend as every other part of berth sees it: coroutines over docker::Sandbox and the functions
+// of life.hpp.
+
+#include "backend/docker/docker_backend.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "backend/docker/attach.hpp"
+#include "backend/docker/docker_backend_with.hpp"
+#include "backend/docker/snapshot.hpp"
+#include "base/strings.hpp"
+#include "keeping/native.hpp"
+
+namespace berth::docker {
+
+Result<std::unique_ptr<Backend>> DockerBackend::open(const BackendOptions& options)
+{
+    if (options.pool == nullptr) return fail(Code::Invalid, "backend docker needs a pool for blocking work");
+    BERTH_TRY(auto dirs, InstanceDirs::open(options.state_path));
+    return std::unique_ptr<Backend>(new DockerBackend(std::move(dirs), *options.pool));
+}
+
+DockerBackend::DockerBackend(InstanceDirs dirs, BlockingPool& pool)
+    : KeptBackend(pool), dirs_(std::move(dirs)),
+      engine_(std::make_unique<Engine>(find_engine(engine_environment())))
+{
+}
+
+Capabilities DockerBackend::capabilities() const
+{
+    Capabilities out;
+    out.operations = {Operation::Pty,   Operation::Users, Operation::Stop,   Operation::Snapshot,
+                      Operation::Ports, Operation::Watch, Operation::Archive};
+    out.snapshots = {std::string(kImageTar)};
+    out.restores = {std::string(kImageTar), std::string(snapshot_kind::kRootTar)};
+    if (::geteuid() == 0) {
+        out.operations.insert(Operation::Pause);
+        out.operations.insert(Operation::Attach);
+    }
+    const std::scoped_lock lock(mutex_);
+    if (!facts_)
+        if (auto facts = ask_facts(*engine_)) facts_ = *facts;
+    out.holds = hold(facts_.value_or(EngineFacts{}));
+    return out;
+}
+
+Result<std::shared_ptr<DockerBackend::Held>> DockerBackend::find(const std::string& native)
+{
+    BERTH_CHECK(keeping::check_native(native));
+    {
+        const std::scoped_lock lock(mutex_);
+        if (const auto at = held_.find(native); at != held_.end()) return at->second;
+    }
+    BERTH_TRY(auto opened, Sandbox::open(dirs_, *engine_, native));
+    const std::scoped_lock lock(mutex_);
+    auto& slot = held_[native];
+    if (slot) return slot; // somebody was faster
+    slot = std::make_shared<Held>();
+    slot->sandbox.emplace(std::move(opened));
+    return slot;
+}
+
+void DockerBackend::retire(const std::string& native, Held& held)
+{
+    held.retired = true;
+    held.sandbox.reset();
+    const std::scoped_lock lock(mutex_);
+    const auto at = held_.find(native);
+    if (at != held_.end() && at->second.get() == &held) held_.erase(at);
+}
+
+Task<Result<SandboxHandle>> DockerBackend::create(CreateRequest request)
+{
+    co_return co_await pool_.call([&] { return make_instance(where(), request); });
+}
+
+Task<Status> DockerBackend::destroy(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&] { return destroy_instance(where(), sandbox.native); });
+}
+
+Task<Result<std::vector<Found>>> DockerBackend::scan()
+{
+    co_return co_await pool_.call([&] { return look_at_all(where()); });
+}
+
+Task<Result<Found>> DockerBackend::inspect(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&] { return look_at(where(), sandbox.native); });
+}
+
+Task<Status> DockerBackend::stop(SandboxHandle sandbox, std::chrono::milliseconds grace)
+{
+    co_return co_await pool_.call([&] { return stop_instance(where(), sandbox.native, grace); });
+}
+
+Task<Result<Started>> DockerBackend::start(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&] { return start_instance(where(), sandbox.native); });
+}
+
+Task<Status> DockerBackend::pause(SandboxHandle sandbox)
+{
+    co_return co_await with(sandbox, [](Sandbox& s) { return s.pause(); });
+}
+
+Task<Status> DockerBackend::resume(SandboxHandle sandbox)
+{
+    // Somebody may have had the engine pause it, and the keeper with it.
+    const auto wake = [&] { return unpause_instance(where(), sandbox.native); };
+    if (auto awake = co_await pool_.call(wake); !awake) co_return awake;
+    co_return co_await with(sandbox, [](Sandbox& s) { return s.resume(); });
+}
+
+Task<Result<SnapshotTaken>> DockerBackend::snapshot(SandboxHandle sandbox, SnapshotRequest request)
+{
+    co_return co_await pool_.call([&]() -> Result<SnapshotTaken> {
+        BERTH_CHECK(keeping::check_native(sandbox.native));
+        if (request.kind.empty() || request.kind == kImageTar)
+            return take_snapshot(where(), sandbox.native, request);
+        return fail(Code::Unsupported, "backend docker cannot take a snapshot of kind '{}'; it knows {}",
+                    printable(request.kind, 60), kImageTar);
+    });
+}
+
+Task<Status> DockerBackend::drop_snapshot(SnapshotSource snapshot)
+{
+    co_return co_await pool_.call([&] { return drop_snapshot_image(*engine_, snapshot.id); });
+}
+
+Task<Result<SandboxHandle>> DockerBackend::attach(std::string native)
+{
+    co_return co_await pool_.call([&] { return attach_container(where(), native); });
+}
+
+Task<Result<Collected>> DockerBackend::collect(std::string, bool dry_run)
+{
+    co_return co_await pool_.call([&] { return collect_images(where(), dry_run); });
+}
+
+Task<Result<sys::SandboxFiles>> DockerBackend::files_of(SandboxHandle sandbox, std::string user)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.files(user); });
+}
+
+Task<Result<sys::SandboxFiles>> DockerBackend::files_to_watch(SandboxHandle sandbox, std::string user,
+                                                              UniqueFd& keeper)
+{
+    const auto open = [&](Sandbox& s) -> Result<sys::SandboxFiles> {
+        keeper.reset(::fcntl(s.keeper_descriptor(), F_DUPFD_CLOEXEC, 0));
+        if (!keeper) return fail_errno("holding the keeper of {}", s.id());
+        return s.files(user);
+    };
+    co_return co_await with(sandbox, open);
+}
+
+Task<Result<keeping::Trees>> DockerBackend::trees_of(SandboxHandle sandbox, std::string user)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.trees(user); });
+}
+
+Task<Result<UniqueFd>> DockerBackend::dial_by_keeper(SandboxHandle sandbox, std::uint16_t port,
+                                                     int ip_version)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) { return s.keeper().dial(port, ip_version); });
+}
+
+} // namespace berth::docker

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "backend/docker/life.hpp"
+#include "backend/docker/sandbox.hpp"
+#include "core/registry.hpp"
+#include "keeping/kept_backend.hpp"
+
+namespace berth::docker {
+
+/// Containers of an engine, Docker's or Podman's, with a keeper of ours as their first process. Opening it
+/// asks nobody: an engine that is not there is told by the first operation that needs one.
+class DockerBackend final : public keeping::KeptBackend {
+public:
+    [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
+
+    [[nodiscard]] std::string_view name() const override { return "docker"; }
+    [[nodiscard]] Capabilities capabilities() const override;
+
+    Task<Result<SandboxHandle>> create(CreateRequest request) override;
+    Task<Status> destroy(SandboxHandle sandbox) override;
+    Task<Result<std::vector<Found>>> scan() override;
+    Task<Result<Found>> inspect(SandboxHandle sandbox) override;
+    Task<Status> stop(SandboxHandle sandbox, std::chrono::milliseconds grace) override;
+    Task<Result<Started>> start(SandboxHandle sandbox) override;
+    Task<Status> pause(SandboxHandle sandbox) override;
+    Task<Status> resume(SandboxHandle sandbox) override;
+    Task<Result<SnapshotTaken>> snapshot(SandboxHandle sandbox, SnapshotRequest request) override;
+    Task<Status> drop_snapshot(SnapshotSource snapshot) override;
+    Task<Result<SandboxHandle>> attach(std::string native) override;
+    Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
+
+    Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
+    Task<Result<std::optional<Ended>>> wait(SandboxHandle sandbox, std::string exec,
+                                            SteadyTime until) override;
+    Task<Status> signal(SandboxHandle sandbox, std::string exec, int signo) override;
+    Task<Status> kill(SandboxHandle sandbox, std::string exec) override;
+    Task<Result<std::size_t>> write_input(SandboxHandle sandbox, std::string exec, std::uint64_t write_id,
+                                          std::string bytes) override;
+    Task<Status> close_input(SandboxHandle sandbox, std::string exec, std::uint64_t write_id) override;
+    Task<Status> resize(SandboxHandle sandbox, std::string exec, TerminalSize size) override;
+    Task<Result<std::vector<ExecInfo>>> execs(SandboxHandle sandbox) override;
+    Task<Status> settle_exec(SandboxHandle sandbox, std::string exec) override;
+
+private:
+    /// A sandbox of this process, for one thread at a time.
+    struct Held {
+        std::mutex mutex;
+        std::optional<Sandbox> sandbox;
+        bool retired = false; ///< its keeper is gone: not in the map any more
+    };
+
+    DockerBackend(InstanceDirs dirs, BlockingPool& pool);
+
+    [[nodiscard]] Where where() const { return {.dirs = dirs_, .engine = *engine_}; }
+    [[nodiscard]] Result<std::shared_ptr<Held>> find(const std::string& native);
+    void retire(const std::string& native, Held& held);
+
+    /// `work(Sandbox&)` on the pool, alone with the sandbox. When its keeper is gone by then, or goes
+    /// meanwhile, it is looked up anew.
+    template <class F> auto with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>;
+
+    Task<Result<sys::SandboxFiles>> files_of(SandboxHandle sandbox, std::string user) override;
+    Task<Result<sys::SandboxFiles>> files_to_watch(SandboxHandle sandbox, std::string user,
+                                                   UniqueFd& keeper) override;
+    Task<Result<keeping::Trees>> trees_of(SandboxHandle sandbox, std::string user) override;
+    Task<Result<UniqueFd>> dial_by_keeper(SandboxHandle sandbox, std::uint16_t port, int ip_version) override;
+    Task<Result<keeping::ExecFollower>> follower_of(SandboxHandle sandbox, std::string exec,
+                                                    std::uint64_t from) override;
+    [[nodiscard]] int spool_directory() const override { return dirs_.fd(); }
+
+    InstanceDirs dirs_;
+    std::unique_ptr<Engine> engine_;
+    mutable std::mutex mutex_; ///< of what follows; taken last
+    mutable std::optional<EngineFacts> facts_;
+    // Shared: an operation under way keeps what a destroy beside it takes out of the map.
+    std::map<std::string, std::shared_ptr<Held>> held_;
+};
+
+} // namespace berth::docker

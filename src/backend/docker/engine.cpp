@@ -1,0 +1,144 @@
+#include "backend/docker/engine.hpp"
+
+#include "base/json_reader.hpp"
+#include "base/strings.hpp"
+
+namespace berth::docker {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kConnectPatience = 10s;
+constexpr std::size_t kLongestMessage = 500;
+
+// What this backend was written against: 1.41 is Docker 20.10, 1.24 the oldest that has all it uses.
+constexpr int kOldest = 24;
+constexpr int kNewest = 47;
+
+/// The minor number of "1.41".
+std::optional<int> minor(std::string_view version)
+{
+    if (!version.starts_with("1.")) return std::nullopt;
+    const auto number = parse_int(version.substr(2), 0, 9999, "version");
+    if (!number) return std::nullopt;
+    return static_cast<int>(*number);
+}
+
+std::string message_of(std::string_view body)
+{
+    const auto document = json::parse(body);
+    if (document)
+        if (const auto said = json::Reader(*document).find("message"); said && *said)
+            if (const auto text = (*said)->string()) return *text;
+    return std::string(body);
+}
+
+} // namespace
+
+Result<std::string> agree_on_version(std::string_view least, std::string_view most)
+{
+    const auto top = minor(most);
+    if (!top) return fail(Code::Unavailable, "the engine tells no version of its API");
+    const int bottom = minor(least).value_or(0);
+    if (*top < kOldest)
+        return fail(Code::Unsupported, "the engine's API {} is older than 1.{}, the oldest that berth speaks",
+                    most, kOldest);
+    if (bottom > kNewest)
+        return fail(Code::Unsupported, "the engine's API begins at {}, newer than 1.{} that berth speaks",
+                    least, kNewest);
+    return fmt::format("/v1.{}", std::min(*top, kNewest));
+}
+
+Error refusal(unsigned status, std::string_view body)
+{
+    Error out;
+    std::string said = message_of(body);
+    while (!said.empty() && (said.back() == '\n' || said.back() == ' ')) said.pop_back();
+    out.message = said.empty() ? fmt::format("the engine answers {}", status)
+                               : "the engine says: " + printable(said, kLongestMessage);
+    switch (status) {
+    case 400: out.code = Code::Invalid; break;
+    case 401:
+    case 403: out.code = Code::Denied; break;
+    case 404: out.code = Code::NotFound; break;
+    case 409: out.code = Code::Conflict; break;
+    case 501: out.code = Code::Unsupported; break;
+    case 503: out.code = Code::Unavailable; break;
+    default: out.code = Code::Internal;
+    }
+    // What the engine itself could not reach: a registry.
+    for (const std::string_view word : {"dial tcp", "no such host", "i/o timeout", "connection refused"})
+        if (status == 500 && said.find(word) != std::string::npos) out.code = Code::Unavailable;
+    if (said.find("no space left on device") != std::string::npos) out.code = Code::Exhausted;
+    return out;
+}
+
+Result<std::string> Engine::prefix() const
+{
+    BERTH_CHECK(Status(unusable_));
+    const std::scoped_lock lock(mutex_);
+    if (!prefix_.empty()) return prefix_;
+    const auto until = system_clock().steady() + kConnectPatience;
+    BERTH_TRY(auto wire, Wire::connect(place_, until));
+    BERTH_TRY(const auto answer, exchange(wire, {.target = "/version"}, {.patience = kConnectPatience}));
+    if (answer.status != 200) return std::unexpected(refusal(answer.status, answer.body));
+    BERTH_TRY(const auto document, json::parse(answer.body));
+    const json::Reader at(document);
+    BERTH_TRY(const auto most_at, at.at("ApiVersion"));
+    BERTH_TRY(const auto most, most_at.string());
+    BERTH_TRY(const auto least_at, at.find("MinAPIVersion"));
+    std::string least;
+    if (least_at) {
+        BERTH_TRY(least, least_at->string());
+    }
+    BERTH_TRY(prefix_, agree_on_version(least, most));
+    return prefix_;
+}
+
+Result<HttpAnswer> Engine::call(HttpRequest request, const HttpLimits& limits, const ByteSink& sink) const
+{
+    BERTH_TRY(const auto version, prefix());
+    request.target = version + request.target;
+    BERTH_TRY(auto wire, Wire::connect(place_, system_clock().steady() + kConnectPatience));
+    auto answer = exchange(wire, request, limits, sink);
+    if (!answer && (answer.error().sys.value() == ECONNRESET || answer.error().sys.value() == EPIPE)) {
+        Error error = std::move(answer).error();
+        error.code = Code::Unavailable;
+        return std::unexpected(std::move(error));
+    }
+    if (!answer) return answer;
+    if (answer->status >= 300 && answer->status != 304)
+        return std::unexpected(refusal(answer->status, answer->body));
+    return answer;
+}
+
+Result<json::Value> Engine::get(const std::string& target) const
+{
+    BERTH_TRY(const auto answer, call({.target = target}));
+    return json::parse(answer.body, {.bytes = 32u << 20});
+}
+
+Result<json::Value> Engine::post(const std::string& target, const json::Object& body) const
+{
+    BERTH_TRY(const auto answer, call({.method = "POST",
+                                       .target = target,
+                                       .headers = {{"Content-Type", "application/json"}},
+                                       .body = json::dump(body)}));
+    if (answer.body.empty()) return json::Value{};
+    return json::parse(answer.body);
+}
+
+Status Engine::post(const std::string& target) const
+{
+    BERTH_TRY([[maybe_unused]] const auto answer, call({.method = "POST", .target = target}));
+    return {};
+}
+
+Status Engine::remove(const std::string& target) const
+{
+    BERTH_TRY([[maybe_unused]] const auto answer, call({.method = "DELETE", .target = target}));
+    return {};
+}
+
+} // namespace berth::docker

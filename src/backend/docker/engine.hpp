@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backend/docker/http.hpp"
+#include "base/json.hpp"
+
+namespace berth::docker {
+
+/// The Engine API of Docker, and of Podman's service, in a version both sides know. Calls block. For any
+/// thread.
+class Engine {
+public:
+    /// One whose place could not be found out answers every call with the reason.
+    explicit Engine(Result<EnginePlace> place)
+        : place_(place.value_or(EnginePlace{})),
+          unusable_(place ? Status{} : Status(std::unexpected(place.error())))
+    {
+    }
+
+    [[nodiscard]] const EnginePlace& place() const noexcept { return place_; }
+
+    /// `target` without the version: "/containers/json?all=1". What the engine refuses comes back as an error
+    /// with its words: NotFound, Conflict, Invalid and so on by the status. 304 is an answer.
+    [[nodiscard]] Result<HttpAnswer> call(HttpRequest request, const HttpLimits& limits = {},
+                                          const ByteSink& sink = {}) const;
+
+    [[nodiscard]] Result<json::Value> get(const std::string& target) const;
+    /// With a document, or without.
+    [[nodiscard]] Result<json::Value> post(const std::string& target, const json::Object& body) const;
+    [[nodiscard]] Status post(const std::string& target) const;
+    [[nodiscard]] Status remove(const std::string& target) const;
+
+private:
+    /// "/v1.41", agreed upon with the first call.
+    [[nodiscard]] Result<std::string> prefix() const;
+
+    EnginePlace place_;
+    Status unusable_;
+    mutable std::mutex mutex_;
+    mutable std::string prefix_;
+};
+
+/// What an engine's refusal means, and its words, bounded.
+[[nodiscard]] Error refusal(unsigned status, std::string_view body);
+
+/// The version to speak with an engine that speaks from `least` to `most`; Unsupported when we have none.
+[[nodiscard]] Result<std::string> agree_on_version(std::string_view least, std::string_view most);
+
+} // namespace berth::docker

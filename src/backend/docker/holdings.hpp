@@ -1,0 +1,23 @@
+#pragma once
+
+#include "backend/docker/engine.hpp"
+#include "core/capabilities.hpp"
+#include "core/sandbox_spec.hpp"
+
+namespace berth::docker {
+
+/// What an engine says it can limit.
+struct EngineFacts {
+    bool memory = false;
+    bool pids = false;
+    bool cpus = false;
+    bool user_namespaces = false; ///< its containers' ids are not this machine's
+};
+[[nodiscard]] Result<EngineFacts> ask_facts(const Engine& engine);
+
+[[nodiscard]] policy::Holdings hold(const EngineFacts& facts);
+
+/// Refuses, naming each, what the engine cannot hold of a specification.
+[[nodiscard]] Status admit(const SandboxSpec& spec, const policy::Holdings& holdings);
+
+} // namespace berth::docker

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "backend/docker/container.hpp"
+#include "backend/docker/engine.hpp"
+
+namespace berth::docker {
+
+/// An image the engine has.
+struct Image {
+    std::string id;   ///< "sha256:…"
+    std::string name; ///< as it was asked for
+    ImageDefaults defaults;
+};
+
+/// Told of a pull: what it does, and the bytes of it where they are known.
+using PullProgress = std::function<void(const std::string& what, std::uint64_t have, std::uint64_t of)>;
+
+/// NotFound when the engine does not have it.
+[[nodiscard]] Result<Image> find_image(const Engine& engine, const std::string& name);
+
+/// The image of a template: found, pulled, imported or loaded. What an engine has no image for is refused.
+[[nodiscard]] Result<Image> ensure_image(const Engine& engine, const Template& root,
+                                         const PullProgress& progress = {});
+
+/// From a registry. NotFound when that does not have it.
+[[nodiscard]] Status pull_image(const Engine& engine, const std::string& name, const PullProgress& progress);
+
+/// Images in a tar as `docker save` writes it: the name or id of the last one.
+[[nodiscard]] Result<std::string> load_image(const Engine& engine, ByteSource source);
+
+/// The words of a stream of progress documents, one each line: its errors become ours.
+class PullReader {
+public:
+    explicit PullReader(const PullProgress& progress) : progress_(progress) {}
+    [[nodiscard]] Status take(std::string_view bytes);
+    /// The error that was told, if one was.
+    [[nodiscard]] Status finish();
+    /// What `stream` members said, together.
+    [[nodiscard]] const std::string& said() const noexcept { return said_; }
+
+private:
+    Status line(std::string_view text);
+    const PullProgress& progress_;
+    std::string pending_;
+    std::string said_;
+};
+
+} // namespace berth::docker

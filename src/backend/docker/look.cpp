@@ -1,0 +1,116 @@
+#include <set>
+
+#include "backend/docker/life.hpp"
+#include "backend/docker/sandbox.hpp"
+#include "keeping/lock.hpp"
+#include "keeping/native.hpp"
+
+namespace berth::docker {
+
+namespace {
+
+State state_of(const Container& container)
+{
+    if (container.paused) return State::Paused;
+    if (container.running) return State::Running;
+    return State::Stopped;
+}
+
+/// As the engine tells it, for instances whose keeper does not answer or is not ours to ask.
+Result<Found> ask_engine(const Engine& engine, const std::string& container, Found found)
+{
+    const auto document = engine.get("/containers/" + container + "/json");
+    if (!document && document.error().code == Code::NotFound) return found;
+    if (!document) return std::unexpected(document.error());
+    BERTH_TRY(const auto now, parse_container(*document));
+    const auto who = identity_of(now.labels);
+    if (!who || who->first.native != found.sandbox.native) return found;
+    if (found.labels.created == WallTime{}) found.labels = who->second;
+    found.state = state_of(now);
+    if (now.status == "removing" || now.status == "dead") return found;
+    found.health = found.state == State::Running ? Health::Unresponsive : Health::Healthy;
+    return found;
+}
+
+} // namespace
+
+Result<Found> look_at(const Where& where, const std::string& native)
+{
+    BERTH_CHECK(keeping::check_native(native));
+    Found found{.sandbox = {.sandbox = std::string(keeping::sandbox_of(native)), .native = native},
+                .health = Health::Gone,
+                .state = State::Lost,
+                .labels = {},
+                .paused = {}};
+    const auto directory = where.dirs.open(native, 0);
+    if (!directory && directory.error().code != Code::NotFound) return std::unexpected(directory.error());
+    if (!directory) {
+        // Another state's, perhaps; an engine that cannot be asked has none that this state knows.
+        auto asked = ask_engine(where.engine, container_name(native), found);
+        if (!asked && asked.error().code == Code::Unavailable) return found;
+        if (asked && asked->state == State::Running) asked->health = Health::Healthy;
+        return asked;
+    }
+    const auto instance = read_instance(directory->get());
+    if (!instance && instance.error().code == Code::NotFound) {
+        if (!keeping::being_changed(directory->get())) return found;
+        found.state = State::Creating;
+        found.health = Health::Unresponsive;
+        return found;
+    }
+    if (!instance) return std::unexpected(instance.error());
+    found.labels = instance->labels;
+    if (auto sandbox = Sandbox::open(where.dirs, where.engine, native)) {
+        const auto paused = sandbox->paused().value_or(keeping::Paused{});
+        found.state = paused.now ? State::Paused : State::Running;
+        found.paused = paused.in_all;
+        found.health = Health::Healthy;
+        return found;
+    }
+    if (!instance->inside.empty()) {
+        const auto document = where.engine.get("/containers/" + instance->container + "/json");
+        if (!document && document.error().code == Code::NotFound) return found;
+        if (!document) return std::unexpected(document.error());
+        BERTH_TRY(const auto now, parse_container(*document));
+        found.state = state_of(now);
+        found.health = now.running ? Health::Unresponsive : Health::Healthy;
+        return found;
+    }
+    return ask_engine(where.engine, instance->container, found);
+}
+
+Result<std::vector<Found>> look_at_all(const Where& where)
+{
+    BERTH_TRY(const auto names, where.dirs.names());
+    json::Object filters;
+    filters["label"] = json::Array{json::Value(label::kId)};
+    const auto document =
+        where.engine.get("/containers/json?all=1&filters=" + url_encode(json::dump(filters)));
+    // Without an engine, and without anything of ours that needs one, there is nothing to tell.
+    if (!document && names.empty()) return std::vector<Found>{};
+    if (!document) return std::unexpected(document.error());
+    BERTH_TRY(const auto all, parse_containers(*document));
+    std::set<std::string> natives(names.begin(), names.end());
+    std::vector<Found> out;
+    for (const auto& one : all) {
+        const auto who = identity_of(one.labels);
+        if (!who || natives.contains(who->first.native)) continue;
+        // An image made of ours hands its labels on to whatever is run from it.
+        if (one.name != container_name(who->first.native)) continue;
+        out.push_back({.sandbox = who->first,
+                       .health = Health::Healthy,
+                       .state = state_of(one),
+                       .labels = who->second,
+                       .paused = {}});
+    }
+    for (const auto& native : natives) {
+        const auto directory = where.dirs.open(native, 0);
+        const auto instance = directory ? read_instance(directory->get()) : Result<Instance>(Instance{});
+        if (instance && !instance->inside.empty()) continue; // somebody else's
+        BERTH_TRY(auto found, look_at(where, native));
+        out.push_back(std::move(found));
+    }
+    return out;
+}
+
+} // namespace berth::docker

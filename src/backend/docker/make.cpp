@@ -1,0 +1,227 @@
+// Making and removing an instance: directory, container, keeper, record, in this order, so that whatever dies
+// on the way leaves something that destroying it takes away.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "backend/docker/attach.hpp"
+#include "backend/docker/await_keeper.hpp"
+#include "backend/docker/life.hpp"
+#include "backend/docker/sandbox.hpp"
+#include "backend/docker/snapshot.hpp"
+#include "base/hooks.hpp"
+#include "base/ids.hpp"
+#include "base/json_reader.hpp"
+#include "base/scope_exit.hpp"
+#include "base/strings.hpp"
+#include "keeping/native.hpp"
+#include "sys/sandbox_files_resolve.hpp"
+
+namespace berth::docker {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kRemovalPatience = 30s;
+
+/// The container of this name or id, if it is the instance's own; empty when there is none.
+Result<std::string> own_container(const Engine& engine, const std::string& name, const std::string& native)
+{
+    const auto document = engine.get("/containers/" + name + "/json");
+    if (!document && document.error().code == Code::NotFound) return std::string{};
+    if (!document) return std::unexpected(document.error());
+    BERTH_TRY(const auto container, parse_container(*document));
+    const auto who = identity_of(container.labels);
+    if (!who || who->first.native != native)
+        return fail(Code::Conflict, "container {} has the name of {} and is not ours",
+                    container.id.substr(0, 12), native);
+    return container.id;
+}
+
+Status remove_container(const Engine& engine, const std::string& id)
+{
+    const auto deadline = system_clock().steady() + kRemovalPatience;
+    for (;;) {
+        auto gone = engine.remove(fmt::format("/containers/{}?force=1&v=1", id));
+        if (gone || gone.error().code == Code::NotFound) return {};
+        // Somebody else removes it, or it is just being started.
+        if (gone.error().code != Code::Conflict || system_clock().steady() >= deadline) return gone;
+        std::this_thread::sleep_for(50ms);
+    }
+}
+
+/// The one that was recorded, or the one that has the instance's name and our label: an image made of ours
+/// hands its labels on, so labels alone make nothing ours.
+Status remove_own(const Engine& engine, const std::string& native, const std::string& recorded)
+{
+    if (!recorded.empty()) return remove_container(engine, recorded);
+    BERTH_TRY(const auto id, own_container(engine, container_name(native), native));
+    return id.empty() ? Status{} : remove_container(engine, id);
+}
+
+Result<std::string> create_container(const Engine& engine, const std::string& native,
+                                     const ContainerWish& wish)
+{
+    const auto made = engine.post("/containers/create?name=" + url_encode(container_name(native)),
+                                  container_document(wish));
+    if (!made) return std::unexpected(made.error());
+    const auto id_at = json::Reader(*made).at("Id");
+    if (!id_at) return std::unexpected(id_at.error());
+    return id_at->string();
+}
+
+/// What the record says is there: the same again, or a conflict. Nothing: there is none.
+Result<std::optional<SandboxHandle>> find_made(const Where& where, int directory,
+                                               const CreateRequest& request, const std::string& native)
+{
+    const auto instance = read_instance(directory);
+    if (!instance && instance.error().code == Code::NotFound) return std::optional<SandboxHandle>{};
+    if (!instance) return std::unexpected(instance.error());
+    BERTH_TRY(const auto container, own_container(where.engine, instance->container, native));
+    if (container.empty()) return std::optional<SandboxHandle>{};
+    if (instance->spec != request.spec)
+        return fail(Code::Conflict, "sandbox {} exists with another specification", native);
+    return SandboxHandle{.sandbox = request.spec.id, .native = native};
+}
+
+/// A volume that nobody has used yet is the sandbox's user's to write to.
+Status give_volumes(const SandboxSpec& spec, const keeping::Account& user)
+{
+    for (const auto& volume : spec.volumes) {
+        const UniqueFd top(::open(volume.source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+        struct stat st{};
+        if (!top || ::fstat(top.get(), &st) != 0) return fail_errno("opening volume {}", volume.name);
+        if (st.st_uid != ::geteuid() || st.st_uid == user.uid) continue;
+        if (::fchown(top.get(), user.uid, user.gid) != 0)
+            return fail_errno("giving volume {} away", volume.name);
+    }
+    return {};
+}
+
+/// What is made from one image or snapshot is not one machine.
+Status name_machine(const Sandbox& sandbox)
+{
+    BERTH_TRY(const auto files, sandbox.files("root"));
+    const auto etc = files.stat("/etc");
+    if (!etc || etc->kind != sys::FileKind::Directory) return {};
+    return files.write("/etc/machine-id", random_hex(16) + "\n", {.mode = 0444});
+}
+
+/// Where commands start, made where the image does not have it.
+Status make_workdir(const Sandbox& sandbox, const keeping::Account& user)
+{
+    const std::string path = sandbox.workdir(user);
+    BERTH_TRY(const auto files, sandbox.files("root"));
+    const auto there = files.stat(path);
+    if (there || there.error().code != Code::NotFound) return {};
+    BERTH_CHECK(files.make_dir(path, 0755, sys::Parents::Make));
+    BERTH_TRY(const auto made, files.run([&](int root) { return sys::resolve_in(root, path, O_DIRECTORY); }));
+    if (::fchownat(made.get(), "", user.uid, user.gid, AT_EMPTY_PATH) != 0)
+        return fail_errno("giving {} to its user", path);
+    return {};
+}
+
+} // namespace
+
+Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& request,
+                                    const PullProgress& progress)
+{
+    const SandboxSpec& spec = request.spec;
+    if (!is_id(spec.id, "sbx_"))
+        return fail(Code::Invalid, "'{}' is not the id of a sandbox", printable(spec.id, 60));
+    BERTH_CHECK(validate(spec));
+    if (request.from && request.from->kind != kImageTar && request.from->kind != snapshot_kind::kRootTar)
+        return fail(Code::Unsupported,
+                    "backend docker cannot start from a snapshot of kind '{}'; it knows {} and {}",
+                    printable(request.from->kind, 60), kImageTar, snapshot_kind::kRootTar);
+    if (!where.engine.place().local())
+        return fail(Code::Unsupported,
+                    "the engine at {} is not on this machine: its containers cannot be given a keeper",
+                    where.engine.place().text());
+    if (::geteuid() != 0)
+        return fail(Code::Unsupported,
+                    "backend docker reaches files and groups of a container through the kernel, which "
+                    "needs root: run berth as root");
+    BERTH_TRY(const auto facts, ask_facts(where.engine));
+    if (facts.user_namespaces)
+        return fail(Code::Unsupported,
+                    "the engine maps the users of its containers (userns-remap), with which this "
+                    "backend does not work yet");
+    BERTH_CHECK(admit(spec, hold(facts)));
+    const std::string native = keeping::native_name(spec.id, request.labels.generation);
+    BERTH_TRY(const auto directory, where.dirs.make(native));
+    BERTH_TRY(const auto made, find_made(where, directory.get(), request, native));
+    if (made) return *made;
+
+    ScopeExit undo([&] { (void)where.dirs.remove(native); });
+    // Whatever is there without a record was never finished, and nothing ever ran in it.
+    BERTH_CHECK(remove_own(where.engine, native, {}));
+    BERTH_CHECK(where.dirs.furnish(directory.get()));
+    hooks::kill_point("docker: directory made");
+    // Until a container names the image, only this lock keeps a collector from it.
+    BERTH_TRY(const auto images, lock_images(where.dirs, ImageUse::Load));
+    auto found = request.from ? load_snapshot(where.engine, *request.from)
+                              : ensure_image(where.engine, spec.root, progress);
+    if (!found) return std::unexpected(std::move(found).error().while_doing("creating " + native));
+    const ContainerWish wish{.spec = spec,
+                             .labels = request.labels,
+                             .image = found->id,
+                             .image_name = found->name,
+                             .shown = where.dirs.path(native) + "/in",
+                             .owner = ::geteuid()};
+    auto container = create_container(where.engine, native, wish);
+    if (!container) return std::unexpected(std::move(container).error().while_doing("creating " + native));
+    ScopeExit undo_container([&] { (void)remove_container(where.engine, *container); });
+    hooks::kill_point("docker: container made");
+    Instance instance{.spec = spec,
+                      .labels = request.labels,
+                      .container = *container,
+                      .image = found->id,
+                      .defaults = found->defaults,
+                      .boot = boot_id()};
+    if (auto started = where.engine.post(fmt::format("/containers/{}/start", *container)); !started)
+        return std::unexpected(std::move(started).error().while_doing("starting " + native));
+    hooks::kill_point("docker: container started");
+    BERTH_CHECK(await_keeper(directory.get(), where.engine, instance));
+    BERTH_CHECK(write_instance(directory.get(), instance));
+    hooks::kill_point("docker: keeper recorded");
+    // An account that the image does not have is a refusal of the whole.
+    BERTH_TRY(const auto sandbox, Sandbox::open(where.dirs, where.engine, native));
+    BERTH_TRY(const auto user, sandbox.account({}));
+    BERTH_CHECK(give_volumes(spec, user));
+    BERTH_CHECK(name_machine(sandbox));
+    BERTH_CHECK(make_workdir(sandbox, user));
+    undo_container.dismiss();
+    undo.dismiss();
+    return SandboxHandle{.sandbox = spec.id, .native = native};
+}
+
+Status destroy_instance(const Where& where, const std::string& native)
+{
+    BERTH_CHECK(keeping::check_native(native));
+    auto directory = where.dirs.lock(native);
+    if (!directory && directory.error().code == Code::NotFound) {
+        // An engine that nobody can ask has nothing of ours that this state knows of.
+        auto gone = remove_own(where.engine, native, {});
+        if (!gone && gone.error().code == Code::Unavailable) return {};
+        return gone;
+    }
+    if (!directory) return std::unexpected(std::move(directory).error());
+    if (const auto instance = read_instance(directory->get()); instance && !instance->inside.empty()) {
+        BERTH_CHECK(let_go(where, directory->get(), *instance));
+        return where.dirs.remove(native);
+    }
+    // The frozen of v1 do not die.
+    if (auto keeper = find_keeper(directory->get(), where.engine, native))
+        if (auto groups = ExecGroups::of(keeper->instance.pid)) (void)groups->all().kill_all();
+    const auto recorded = read_instance(directory->get());
+    BERTH_CHECK(remove_own(where.engine, native, recorded ? recorded->container : std::string{}));
+    hooks::kill_point("docker: container removed");
+    return where.dirs.remove(native);
+}
+
+} // namespace berth::docker

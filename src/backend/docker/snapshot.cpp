@@ -1,0 +1,252 @@
+// Snapshots are images: the container is committed, saved to a file and the image removed again. What is
+// mounted is no part of an image, and neither are processes or memory.
+
+#include "backend/docker/snapshot.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/docker/sandbox.hpp"
+#include "backend/docker/unpacked.hpp"
+#include "base/hooks.hpp"
+#include "base/ids.hpp"
+#include "base/io.hpp"
+#include "base/json_reader.hpp"
+#include "base/scope_exit.hpp"
+#include "base/sha256.hpp"
+#include "base/strings.hpp"
+#include "keeping/lock.hpp"
+
+namespace berth::docker {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kFile = "image.tar";
+constexpr const char* kRepository = "berth-snap";
+constexpr const char* kMark = "berth.snapshot";
+constexpr const char* kDefaults = "berth.defaults";
+constexpr HttpLimits kSlow{.patience = 300s, .body = 32_MiB};
+constexpr std::size_t kPiece = std::size_t{256} << 10;
+
+std::string image_name(const std::string& snapshot) { return fmt::format("{}:{}", kRepository, snapshot); }
+
+std::string hex(std::string_view text)
+{
+    std::string out;
+    for (const char c : text) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
+    return out;
+}
+
+std::string unhex(std::string_view text)
+{
+    std::string out;
+    const auto digit = [](char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; };
+    for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+        out += static_cast<char>(digit(text[i]) * 16 + digit(text[i + 1]));
+    return out;
+}
+
+/// What the first image asked for: the container's own settings are the keeper's. As a label, which goes
+/// wherever the image goes.
+std::string defaults_text(const ImageDefaults& defaults)
+{
+    json::Array env;
+    for (const auto& [name, value] : defaults.env) env.emplace_back(name + "=" + value);
+    json::Object out;
+    out["Env"] = std::move(env);
+    out["WorkingDir"] = defaults.workdir;
+    out["User"] = defaults.user;
+    return hex(json::dump(out));
+}
+
+/// Saves an image into the directory: its size and hash.
+Status save(const Engine& engine, const std::string& image, const std::string& directory,
+            SnapshotTaken& taken)
+{
+    const std::string path = directory + "/" + kFile;
+    const UniqueFd file(::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return fail_errno("creating {}", path);
+    Sha256 hash;
+    const auto write = [&](std::string_view bytes) -> Status {
+        hash.update(bytes);
+        taken.bytes += bytes.size();
+        return write_all(file.get(), bytes);
+    };
+    BERTH_TRY([[maybe_unused]] const auto answer,
+              engine.call({.target = fmt::format("/images/{}/get", url_encode(image))}, kSlow, write));
+    if (taken.bytes == 0) return fail(Code::Unavailable, "the engine saved nothing");
+    if (::fsync(file.get()) != 0) return fail_errno("bringing {} to the disk", path);
+    taken.sha256 = hash.hex();
+    return {};
+}
+
+std::vector<std::string> left_out(const SandboxSpec& spec)
+{
+    std::vector<std::string> out;
+    for (const auto& mount : spec.mounts)
+        out.push_back("the mount at " + mount.target + " is not part of it");
+    for (const auto& volume : spec.volumes)
+        out.push_back("the volume at " + volume.target + " is not part of it");
+    return out;
+}
+
+} // namespace
+
+Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& native,
+                                    const SnapshotRequest& request)
+{
+    if (!is_id(request.id, "snap_"))
+        return fail(Code::Invalid, "'{}' is not the id of a snapshot", request.id);
+    const auto begun = std::chrono::steady_clock::now();
+    BERTH_TRY(const auto directory, where.dirs.lock(native));
+    BERTH_TRY(const auto instance, read_instance(directory.get()));
+    const std::string name = image_name(request.id);
+    std::string changes;
+    for (const auto& change :
+         {fmt::format("LABEL {}=1", kMark), std::string("CMD []"), std::string("ENTRYPOINT []"),
+          fmt::format("LABEL {}={}", kDefaults, defaults_text(instance.defaults))})
+        changes += "&changes=" + url_encode(change);
+    // Whatever is run from the image is another sandbox, or nobody's.
+    for (const char* cleared : {label::kId, label::kKey, label::kSpecHash, label::kOwner, label::kGeneration,
+                             label::kExoKey, label::kExoHash})
+        changes += "&changes=" + url_encode(fmt::format("LABEL {}=\"\"", cleared));
+    BERTH_TRY(const auto images, lock_images(where.dirs, ImageUse::Load)); // until it is saved
+    ScopeExit undo([&] { (void)where.engine.remove("/images/" + url_encode(name) + "?force=1"); });
+    // The engine holds everything still for the moment of the commit, the keeper too: no command may be on
+    // its way into it then.
+    {
+        BERTH_TRY(const auto turn, keeping::Turn::take(directory.get(), keeping::Turn::Kind::Freeze));
+        auto committed =
+            where.engine.call({.method = "POST",
+                               .target = fmt::format("/commit?container={}&repo={}&tag={}&pause=1{}",
+                                                     instance.container, kRepository, request.id, changes),
+                               .headers = {{"Content-Type", "application/json"}},
+                               .body = "{}"},
+                              kSlow);
+        if (!committed)
+            return std::unexpected(
+                std::move(committed).error().while_doing("taking a snapshot of " + native));
+    }
+    hooks::kill_point("docker: committed");
+    SnapshotTaken taken{.kind = std::string(kImageTar), .file = kFile, .live_copy = true};
+    if (auto saved = save(where.engine, name, request.directory, taken); !saved)
+        return std::unexpected(std::move(saved).error().while_doing("taking a snapshot of " + native));
+    taken.elapsed = std::chrono::steady_clock::now() - begun;
+    taken.notes = left_out(instance.spec);
+    return taken;
+}
+
+namespace {
+
+/// A whole root, compressed, becomes an image of one layer. What the first image asked for is not part of it.
+Result<Image> import_root(const Engine& engine, const SnapshotSource& from)
+{
+    BERTH_TRY(auto source, unpacked(fmt::format("{}/{}", from.directory, snapshot_kind::kRootTarFile)));
+    const PullProgress nobody;
+    PullReader reader(nobody);
+    const auto imported =
+        engine.call({.method = "POST",
+                     .target = fmt::format("/images/create?fromSrc=-&repo={}&tag={}&changes={}", kRepository,
+                                           from.id, url_encode(fmt::format("LABEL {}=1", kMark))),
+                     .headers = {{"Content-Type", "application/x-tar"}},
+                     .source = std::move(source)},
+                    kSlow, [&](std::string_view bytes) { return reader.take(bytes); });
+    if (!imported) return std::unexpected(Error(imported.error()).while_doing("importing " + from.id));
+    if (auto done = reader.finish(); !done)
+        return std::unexpected(std::move(done).error().while_doing("importing " + from.id));
+    return find_image(engine, image_name(from.id));
+}
+
+} // namespace
+
+Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from)
+{
+    const std::string name = image_name(from.id);
+    auto image = find_image(engine, name);
+    if (from.kind == snapshot_kind::kRootTar) {
+        if (image || image.error().code != Code::NotFound) return image;
+        return import_root(engine, from);
+    }
+    if (!image && image.error().code == Code::NotFound) {
+        const std::string path = from.directory + "/" + kFile;
+        auto file = std::make_shared<UniqueFd>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+        if (!*file) return fail_errno("opening {}", path);
+        const auto source = [file]() -> Result<std::string> {
+            std::string piece(kPiece, '\0');
+            const ssize_t n = ::read(file->get(), piece.data(), piece.size());
+            if (n < 0) return fail_errno("reading a snapshot");
+            piece.resize(static_cast<std::size_t>(n));
+            return piece;
+        };
+        BERTH_TRY(const auto loaded, load_image(engine, source));
+        // Whatever it is called in the file, here it goes by the name of the snapshot.
+        if (loaded != name)
+            BERTH_CHECK(engine.post(
+                fmt::format("/images/{}/tag?repo={}&tag={}", url_encode(loaded), kRepository, from.id)));
+        image = find_image(engine, name);
+    }
+    if (!image) return image;
+    BERTH_TRY(const auto document, engine.get(fmt::format("/images/{}/json", url_encode(name))));
+    const json::Reader at(document);
+    BERTH_TRY(const auto config, at.at("Config"));
+    BERTH_TRY(const auto labels, config.find("Labels"));
+    if (!labels) return image;
+    BERTH_TRY(const auto kept, labels->find(kDefaults));
+    if (!kept) return image;
+    BERTH_TRY(const auto text, kept->string());
+    BERTH_TRY(const auto defaults, json::parse(unhex(text)));
+    image->defaults = parse_defaults(defaults);
+    return image;
+}
+
+Status drop_snapshot_image(const Engine& engine, const std::string& snapshot)
+{
+    auto gone = engine.remove("/images/" + url_encode(image_name(snapshot)));
+    if (!gone && (gone.error().code == Code::NotFound || gone.error().code == Code::Conflict ||
+                  gone.error().code == Code::Unavailable))
+        return {};
+    return gone;
+}
+
+Result<UniqueFd> lock_images(const InstanceDirs& dirs, ImageUse use)
+{
+    UniqueFd file(::openat(dirs.fd(), ".images", O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return fail_errno("opening the lock of the images");
+    const auto how = use == ImageUse::Load ? keeping::Use::Shared : keeping::Use::Alone;
+    if (!keeping::lock_within(file.get(), how, 60s))
+        return fail(Code::Unavailable, "the engine's images are being collected");
+    return file;
+}
+
+Result<Collected> collect_images(const Where& where, bool dry_run)
+{
+    Collected out;
+    BERTH_TRY(const auto lock, lock_images(where.dirs, ImageUse::Collect));
+    json::Object filters;
+    filters["label"] = json::Array{json::Value(kMark)};
+    const auto document = where.engine.get("/images/json?filters=" + url_encode(json::dump(filters)));
+    if (!document && document.error().code == Code::Unavailable)
+        return out; // no engine, nothing of ours in it
+    if (!document) return std::unexpected(document.error());
+    BERTH_TRY(const auto all, json::Reader(*document).array());
+    for (const auto& one : all) {
+        BERTH_TRY(const auto tags, one.find("RepoTags"));
+        if (!tags) continue;
+        BERTH_TRY(const auto names, tags->strings());
+        for (const auto& name : names) {
+            if (!name.starts_with(std::string(kRepository) + ":")) continue;
+            if (!dry_run) {
+                // One that a container uses is refused by the engine.
+                const auto gone = where.engine.remove("/images/" + url_encode(name));
+                if (!gone) continue;
+            }
+            out.objects.push_back("image " + name);
+        }
+    }
+    return out;
+}
+
+} // namespace berth::docker

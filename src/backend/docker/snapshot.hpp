@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string_view>
+
+#include "backend/docker/images.hpp"
+#include "backend/docker/life.hpp"
+
+namespace berth::docker {
+
+/// The image of a container as `docker save` writes it: what any engine loads.
+inline constexpr std::string_view kImageTar = "docker_image_tar";
+
+/// Commits, saves and forgets: the engine keeps nothing of it. Of a running, paused or stopped instance.
+[[nodiscard]] Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& native,
+                                                  const SnapshotRequest& request);
+
+/// The image of a snapshot, loaded where the engine does not have it. Whoever makes a container of it holds
+/// the lock of the images meanwhile.
+[[nodiscard]] Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from);
+
+/// What the engine was given to make containers from this snapshot; still in use is success.
+[[nodiscard]] Status drop_snapshot_image(const Engine& engine, const std::string& snapshot);
+
+/// Images of snapshots that no container uses.
+[[nodiscard]] Result<Collected> collect_images(const Where& where, bool dry_run);
+
+/// Shared by those who load an image to use it, exclusive to who removes what is unused.
+enum class ImageUse { Load, Collect };
+[[nodiscard]] Result<UniqueFd> lock_images(const InstanceDirs& dirs, ImageUse use);
+
+} // namespace berth::docker

@@ -1,0 +1,242 @@
+// The connection to an engine. Its other end is trusted with containers, not with our memory or our time:
+// nothing here waits without a deadline.
+
+#include "backend/docker/wire.hpp"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "base/scope_exit.hpp"
+
+namespace berth::docker {
+
+namespace {
+
+/// DeadlineExceeded when nothing happened.
+Status await(int socket, short events, SteadyTime until)
+{
+    for (;;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - system_clock().steady());
+        pollfd ready{.fd = socket, .events = events, .revents = 0};
+        const auto patience = std::clamp<std::int64_t>(left.count(), 0, 1 << 30);
+        const int n = ::poll(&ready, 1, static_cast<int>(patience));
+        if (n > 0) return {};
+        if (n < 0 && errno != EINTR) return fail_errno("waiting for the engine");
+        if (n == 0) return fail(Code::DeadlineExceeded, "the engine does not answer");
+    }
+}
+
+/// Connected, or why not.
+Result<UniqueFd> connect_to(int family, const sockaddr* address, socklen_t size, SteadyTime until)
+{
+    UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) return fail_errno("making a socket");
+    if (::connect(socket.get(), address, size) == 0) return socket;
+    if (errno != EINPROGRESS && errno != EAGAIN) return fail_errno("connecting");
+    BERTH_CHECK(await(socket.get(), POLLOUT, until));
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) return fail_with(error, "connecting");
+    return socket;
+}
+
+Result<UniqueFd> connect_unix(const EnginePlace& place, SteadyTime until)
+{
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (place.socket.size() >= sizeof address.sun_path)
+        return fail(Code::Invalid, "the path of the engine's socket is too long: {}", place.socket);
+    std::ranges::copy(place.socket, &address.sun_path[0]);
+    return connect_to(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address, until);
+}
+
+Result<UniqueFd> connect_tcp(const EnginePlace& place, SteadyTime until)
+{
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int bad = ::getaddrinfo(place.host.c_str(), std::to_string(place.port).c_str(), &hints, &found);
+    if (bad != 0) return fail(Code::Unavailable, "{}: {}", place.host, ::gai_strerror(bad));
+    const ScopeExit free([&] { ::freeaddrinfo(found); });
+    Result<UniqueFd> socket = fail(Code::Unavailable, "{} has no address", place.host);
+    for (const addrinfo* one = found; one != nullptr && !socket; one = one->ai_next)
+        socket = connect_to(one->ai_family, one->ai_addr, one->ai_addrlen, until);
+    if (socket) {
+        const int yes = 1;
+        ::setsockopt(socket->get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    }
+    return socket;
+}
+
+/// What a person can do about it.
+Error explain(Error error, const EnginePlace& place)
+{
+    const int why = error.sys.value();
+    const std::string where = place.text();
+    if (why == EACCES || why == EPERM) {
+        error.code = Code::Denied;
+        error.message = fmt::format("no permission for the engine at {}: join its group (usually docker) or "
+                                    "run berth as root",
+                                    where);
+    } else if (why == ENOENT || why == ECONNREFUSED) {
+        error.code = Code::Unavailable;
+        error.message =
+            fmt::format("no engine at {}: start docker, or name another one in DOCKER_HOST", where);
+    } else {
+        if (error.code != Code::DeadlineExceeded && error.code != Code::Invalid)
+            error.code = Code::Unavailable;
+        error.message = fmt::format("engine at {}: {}", where, error.message);
+    }
+    return error;
+}
+
+} // namespace
+
+struct Wire::Tls {
+    struct Free {
+        void operator()(SSL_CTX* one) const noexcept { ::SSL_CTX_free(one); }
+        void operator()(SSL* one) const noexcept { ::SSL_free(one); }
+    };
+    std::unique_ptr<SSL_CTX, Free> context;
+    std::unique_ptr<SSL, Free> session;
+
+    /// `act` until it is done; what TLS waits for is waited for.
+    template <class F>
+    Result<std::size_t> until_done(int socket, SteadyTime until, std::string_view what, F act)
+    {
+        for (;;) {
+            ::ERR_clear_error();
+            const int n = act(session.get());
+            if (n > 0) return static_cast<std::size_t>(n);
+            switch (::SSL_get_error(session.get(), n)) {
+            case SSL_ERROR_WANT_READ: BERTH_CHECK(await(socket, POLLIN, until)); break;
+            case SSL_ERROR_WANT_WRITE: BERTH_CHECK(await(socket, POLLOUT, until)); break;
+            case SSL_ERROR_ZERO_RETURN: return std::size_t{0};
+            default: return fail(Code::Unavailable, "{}: {}", what, why());
+            }
+        }
+    }
+
+    /// The last word of the library, or of the certificate's check.
+    [[nodiscard]] std::string why() const
+    {
+        if (session && ::SSL_get_verify_result(session.get()) != X509_V_OK)
+            return ::X509_verify_cert_error_string(::SSL_get_verify_result(session.get()));
+        const auto code = ::ERR_get_error();
+        const char* text = code == 0 ? nullptr : ::ERR_reason_error_string(code);
+        return text == nullptr ? "the connection ended" : text;
+    }
+};
+
+Wire::Wire(UniqueFd socket, std::unique_ptr<Tls> tls) : socket_(std::move(socket)), tls_(std::move(tls)) {}
+Wire::Wire(Wire&&) noexcept = default;
+Wire& Wire::operator=(Wire&&) noexcept = default;
+Wire::~Wire() = default;
+
+Result<Wire> Wire::connect(const EnginePlace& place, SteadyTime until)
+{
+    auto socket = place.local() ? connect_unix(place, until) : connect_tcp(place, until);
+    if (!socket) return std::unexpected(explain(std::move(socket).error(), place));
+    Wire wire(*std::move(socket), nullptr);
+    if (place.tls) BERTH_CHECK(wire.begin_tls(place, until));
+    return wire;
+}
+
+Status Wire::begin_tls(const EnginePlace& place, SteadyTime until)
+{
+    auto tls = std::make_unique<Tls>();
+    const auto refuse = [&](std::string_view what) {
+        return fail(Code::Unavailable, "TLS to the engine at {}: {}: {}", place.text(), what, tls->why());
+    };
+    tls->context.reset(::SSL_CTX_new(::TLS_client_method()));
+    if (!tls->context) return refuse("beginning");
+    ::SSL_CTX_set_min_proto_version(tls->context.get(), TLS1_2_VERSION);
+    const auto file = [&](const char* name) {
+        const std::string path = place.certificates + "/" + name;
+        return !place.certificates.empty() && ::access(path.c_str(), R_OK) == 0 ? path : std::string{};
+    };
+    const auto ca = file("ca.pem"), certificate = file("cert.pem"), key = file("key.pem");
+    if (ca.empty()) ::SSL_CTX_set_default_verify_paths(tls->context.get());
+    if (!ca.empty() && ::SSL_CTX_load_verify_locations(tls->context.get(), ca.c_str(), nullptr) != 1)
+        return refuse(ca);
+    if (!certificate.empty() &&
+        ::SSL_CTX_use_certificate_chain_file(tls->context.get(), certificate.c_str()) != 1)
+        return refuse(certificate);
+    if (!key.empty() && ::SSL_CTX_use_PrivateKey_file(tls->context.get(), key.c_str(), SSL_FILETYPE_PEM) != 1)
+        return refuse(key);
+    ::SSL_CTX_set_verify(tls->context.get(), place.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+    tls->session.reset(::SSL_new(tls->context.get()));
+    if (!tls->session) return refuse("beginning");
+    // A certificate for an address names it as one; server name indication is for names only.
+    if (::X509_VERIFY_PARAM_set1_ip_asc(::SSL_get0_param(tls->session.get()), place.host.c_str()) != 1) {
+        ::SSL_set1_host(tls->session.get(), place.host.c_str());
+        ::SSL_set_tlsext_host_name(tls->session.get(), place.host.c_str());
+    }
+    ::SSL_set_fd(tls->session.get(), socket_.get());
+    const auto what = fmt::format("TLS to the engine at {}", place.text());
+    BERTH_TRY([[maybe_unused]] const auto done, tls->until_done(socket_.get(), until, what, [](SSL* session) {
+        return ::SSL_connect(session);
+    }));
+    tls_ = std::move(tls);
+    return {};
+}
+
+Status Wire::write(std::string_view bytes, SteadyTime until)
+{
+    while (tls_ && !bytes.empty()) {
+        const auto some = static_cast<int>(std::min<std::size_t>(bytes.size(), 1 << 20));
+        BERTH_TRY(const auto n,
+                  tls_->until_done(socket_.get(), until, "writing to the engine",
+                                   [&](SSL* session) { return ::SSL_write(session, bytes.data(), some); }));
+        if (n == 0) return fail_with(EPIPE, "writing to the engine");
+        bytes.remove_prefix(n);
+    }
+    while (!bytes.empty()) {
+        const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (n > 0) {
+            bytes.remove_prefix(static_cast<std::size_t>(n));
+            continue;
+        }
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno != EAGAIN) return fail_errno("writing to the engine");
+        BERTH_CHECK(await(socket_.get(), POLLOUT, until));
+    }
+    return {};
+}
+
+Result<std::size_t> Wire::read(char* to, std::size_t size, SteadyTime until)
+{
+    if (tls_)
+        return tls_->until_done(socket_.get(), until, "reading from the engine", [&](SSL* session) {
+            return ::SSL_read(session, to, static_cast<int>(std::min<std::size_t>(size, 1 << 20)));
+        });
+    for (;;) {
+        const ssize_t n = ::recv(socket_.get(), to, size, 0);
+        if (n >= 0) return static_cast<std::size_t>(n);
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN) return fail_errno("reading from the engine");
+        BERTH_CHECK(await(socket_.get(), POLLIN, until));
+    }
+}
+
+bool Wire::readable() const
+{
+    if (tls_ && ::SSL_pending(tls_->session.get()) > 0) return true;
+    pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&ready, 1, 0) > 0;
+}
+
+} // namespace berth::docker

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/exec_event.hpp"
+#include "keeping/exec_log.hpp"
+#include "keeping/keeper_client.hpp"
+
+namespace berth::keeping {
+
+/// Reads the log of an exec from any sequence number on, while it grows and afterwards. Any number of
+/// processes may follow one log; none of them can be told apart by the command.
+class ExecFollower {
+public:
+    /// Of a log nobody writes to any more, or whose keeper cannot be asked: it is polled.
+    [[nodiscard]] static Result<ExecFollower> read(ExecLog log, std::uint64_t from);
+
+    /// Of a living exec: `keeper` is a connection of the follower's own, and wakes it.
+    [[nodiscard]] static Result<ExecFollower> follow(ExecLog log, std::uint64_t exec, std::uint64_t from,
+                                                     KeeperClient keeper);
+
+    using Deadline = std::chrono::steady_clock::time_point;
+
+    /// What has come since: at least one event, or none when the time is over, the log has ended, or
+    /// the keeper has just gone. Records next to one another are one event: its sequence number is that of
+    /// the last, so that `sequence + 1` is where to go on. A record the gap runs through gives several events
+    /// with one number.
+    [[nodiscard]] Result<std::vector<ExecEvent>> next(Deadline until);
+
+    /// `closed` was delivered: nothing can follow.
+    [[nodiscard]] bool ended() const noexcept { return ended_; }
+    /// The keeper has hung up before `closed`: somebody should repair the log.
+    [[nodiscard]] bool keeper_gone() const noexcept { return gone_; }
+    /// For who waits on an event loop; borrowed, -1 where there is no keeper. The first is readable when
+    /// the log has grown since next() was called last, the second when the keeper has gone.
+    [[nodiscard]] int wake_descriptor() const noexcept { return wake_.get(); }
+    [[nodiscard]] int keeper_descriptor() const noexcept { return keeper_ ? keeper_->socket() : -1; }
+    [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+
+private:
+    ExecFollower(ExecLog log, std::uint64_t from) : log_(std::move(log)), position_(from) {}
+    Result<std::vector<ExecEvent>> take();
+    Status take_stream(const std::vector<keeper::Record>& records, std::size_t first, std::size_t last,
+                       std::vector<ExecEvent>& events);
+    Status wait(Deadline until);
+
+    ExecLog log_;
+    std::optional<KeeperClient> keeper_;
+    UniqueFd wake_;
+    std::uint64_t position_;
+    std::uint64_t reached_[2] = {}; ///< logical offset up to which each stream was delivered
+    bool busy_ = false;
+    bool gone_ = false;
+    bool ended_ = false;
+};
+
+} // namespace berth::keeping

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/backend.hpp"
+#include "keeping/exec_log.hpp"
+
+namespace berth::keeping {
+
+// The logs of an instance's execs, below `exec` in its directory: there in every state of it, and
+// readable without a keeper.
+
+/// NotFound when there is no such exec; Invalid when that is no id of one.
+[[nodiscard]] Result<ExecLog> open_log(int directory, const std::string& exec,
+                                       ExecLog::Access access = ExecLog::Access::Read);
+
+/// Looks for the exit in the index alone, so that a long log is not read for one number. `at` is where
+/// to begin, and where to go on the next time.
+[[nodiscard]] Result<std::optional<ExitStatus>> find_exit(const ExecLog& log, std::uint64_t& at);
+
+/// How the keeper of a log is.
+enum class LogKeeper { Lives, Gone };
+
+/// Every exec that has a log, oldest first. Without a keeper none of them runs.
+[[nodiscard]] Result<std::vector<ExecInfo>> list_logs(int directory, LogKeeper keeper);
+
+/// After the keeper's death, or of an exec it never knew: the log gets the end it lacks.
+[[nodiscard]] Status finish_log(int directory, const std::string& exec);
+
+/// After the keeper's death, with the instance locked: each log gets the end it lacks, and logs made
+/// ahead are removed.
+[[nodiscard]] Status settle_logs(const std::string& native, int directory);
+
+} // namespace berth::keeping

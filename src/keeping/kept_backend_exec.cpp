@@ -1,0 +1,32 @@
+#include "keeping/kept_backend.hpp"
+#include "keeping/log_wait.hpp"
+
+namespace berth::keeping {
+
+namespace {
+
+SteadyTime now() { return system_clock().steady(); }
+
+} // namespace
+
+Task<Result<std::vector<ExecEvent>>> KeptBackend::read_events(SandboxHandle sandbox, std::string exec,
+                                                              std::uint64_t from, SteadyTime until)
+{
+    for (bool settled = false;; settled = true) {
+        BERTH_CO_TRY(auto follower, co_await follower_of(sandbox, exec, from));
+        for (;;) {
+            const auto started = now();
+            const auto next = [&] { return follower.next(started); };
+            BERTH_CO_TRY(auto events, co_await pool_.call(next));
+            if (!events.empty() || follower.ended() || started >= until) co_return events;
+            const bool alone = follower.keeper_gone() || follower.keeper_descriptor() < 0;
+            if (alone && settled) co_return events; // complete, and nothing of it is after `from`
+            if (alone) break;
+            co_await log_grows(follower, until);
+        }
+        // Nobody writes to it any more: what is missing is its end.
+        if (auto done = co_await settle_exec(sandbox, exec); !done) co_return std::unexpected(done.error());
+    }
+}
+
+} // namespace berth::keeping

@@ -1,0 +1,163 @@
+// The same work in another place: a snapshot that both backends know, an instance there, and only then the
+// end of the one here.
+
+#include <algorithm>
+
+#include "base/hooks.hpp"
+#include "base/strings.hpp"
+#include "core/spec_hash.hpp"
+#include "lifecycle/events.hpp"
+#include "lifecycle/lifecycle.hpp"
+#include "lifecycle/payload.hpp"
+#include "lifecycle/stored.hpp"
+#include "lifecycle/tar_snapshot.hpp"
+
+namespace berth {
+
+namespace {
+
+bool holds(const std::vector<std::string>& kinds, const std::string& kind)
+{
+    return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+/// The best kind that the one makes and the other restores. A root that is the host's own cannot be taken
+/// along, whoever could carry it.
+Result<std::string> common_kind(const Backend& from, const Backend& to, const SandboxSpec& spec,
+                                const std::string& wanted)
+{
+    const auto made = made_by(from.capabilities());
+    const auto restored = restored_by(to.capabilities());
+    const bool of_host = spec.root.kind == Template::Kind::Host || spec.root.kind == Template::Kind::Live;
+    std::vector<std::string> common;
+    for (const auto& kind : made)
+        if (holds(restored, kind) && !(of_host && kind == snapshot_kind::kRootTar)) common.push_back(kind);
+    if (common.empty())
+        return fail(Code::Unsupported, "no snapshot that backend {} makes ({}) can be restored by {} ({})",
+                    from.name(), fmt::join(made, ", "), to.name(), fmt::join(restored, ", "));
+    if (wanted.empty()) return common.front();
+    if (holds(common, wanted)) return wanted;
+    return fail(Code::Unsupported, "a sandbox cannot travel from {} to {} as '{}': {} can be used",
+                from.name(), to.name(), printable(wanted, 60), fmt::join(common, ", "));
+}
+
+/// What a kind of snapshot holds, and what it does not.
+void tell_fidelity(const SandboxSpec& spec, const std::string& kind, MoveAnswer& answer)
+{
+    if (kind == snapshot_kind::kWorkspaceTar) {
+        const auto tree = tar_snapshot::workspace_of(spec);
+        answer.carried.push_back(tree + " with all in it: contents, modes, links, times");
+        answer.left.push_back(
+            fmt::format("every change outside of {}: installed programs, /etc, /tmp", tree));
+        if (spec.root.kind == Template::Kind::Host)
+            answer.left.emplace_back("the programs of template host: they are the other machine's own");
+    } else {
+        answer.carried.emplace_back("the whole root file system: contents, owners, modes, links, times");
+    }
+    for (const auto& mount : spec.mounts)
+        answer.carried.push_back("the mount at " + mount.target + ", shown again");
+    for (const auto& volume : spec.volumes)
+        answer.carried.push_back("the volume at " + volume.target + ", shown again");
+    answer.left.emplace_back("processes and memory");
+    answer.left.emplace_back("the logs of its execs");
+}
+
+json::Array texts(const std::vector<std::string>& all)
+{
+    json::Array out;
+    for (const auto& one : all) out.emplace_back(one);
+    return out;
+}
+
+} // namespace
+
+/// Makes the next generation there and lets the record name it.
+Task<Result<SandboxRecord>> Lifecycle::settle_at(SandboxRecord old, SandboxRecord next,
+                                                 SnapshotRecord snapshot, MoveAnswer& answer)
+{
+    const std::string root = snapshot_directory();
+    BERTH_CO_CHECK(co_await pool_.call([&] { return payload::check(root, snapshot); }));
+    SnapshotSource source{
+        .id = snapshot.id, .kind = snapshot.kind, .directory = fmt::format("{}/{}", root, snapshot.id)};
+    BERTH_CO_TRY(auto* const there, co_await backend(next.backend));
+    // One of a crashed try may be in the way.
+    BERTH_CO_CHECK(co_await there->destroy(
+        {.sandbox = next.id(), .native = fmt::format("{}.{}", next.id(), next.generation)}));
+    BERTH_CO_TRY(next, co_await make_instance(std::move(next), std::move(source)));
+    hooks::kill_point("move: made there");
+    next.state = State::Running;
+    next.changed = next.last_used = clock_.now();
+    next.due = next.deadline();
+    auto told =
+        events::other(next, "berth.sandbox_moved", fmt::format("{} to {}", old.backend, next.backend));
+    told.data["from"] = old.backend;
+    told.data["to"] = next.backend;
+    told.data["kind"] = snapshot.kind;
+    told.data["bytes"] = snapshot.bytes;
+    told.data["carried"] = texts(answer.carried);
+    told.data["left"] = texts(answer.left);
+    const Events all{events::started(next), std::move(told)};
+    BERTH_CO_TRY(next, co_await stored([&](Store& store) { return store.update(next, all); }));
+    hooks::kill_point("move: recorded");
+    co_return next;
+}
+
+Task<Result<MoveAnswer>> Lifecycle::move(std::string ref, MoveWish wish)
+{
+    BERTH_CO_CHECK(backends_.registry().check(wish.backend));
+    BERTH_CO_TRY(auto held, co_await find_locked(ref));
+    if (held.record.state == State::Attached)
+        co_return fail(Code::Denied, "sandbox {} is borrowed and cannot be moved", held.record.id());
+    if (held.record.backend == wish.backend)
+        co_return fail(Code::Conflict, "sandbox {} is on {} already", held.record.id(), wish.backend);
+    BERTH_CO_TRY(const auto found, co_await look(held.record));
+    BERTH_CO_TRY(auto record, co_await follow_state(std::move(held.record), found.state));
+    if (record.state != State::Running && record.state != State::Stopped && record.state != State::Paused)
+        co_return fail(Code::NotFound, "sandbox {} is {}: there is nothing to move", record.id(),
+                       to_string(record.state));
+    BERTH_CO_TRY(auto* const here, co_await backend(record.backend));
+    BERTH_CO_TRY(auto* const there, co_await backend(wish.backend));
+    MoveAnswer answer{.from = record.backend};
+    BERTH_CO_TRY(answer.kind, common_kind(*here, *there, record.spec, wish.kind));
+    tell_fidelity(record.spec, answer.kind, answer);
+    const auto begun = clock_.steady();
+    // Archives are read from what runs; and what is written after the snapshot would be lost.
+    const bool was_stopped = record.state == State::Stopped;
+    if (was_stopped) {
+        BERTH_CO_TRY([[maybe_unused]] const auto started, co_await here->start(handle(record)));
+    }
+    const bool still = record.state == State::Running && here->capabilities().can(Operation::Pause);
+    if (still) BERTH_CO_CHECK(co_await here->pause(handle(record)));
+    if (record.state == State::Running && !still)
+        answer.notes.emplace_back("what was written while it moved may be missing");
+    SandboxRecord next = record;
+    next.backend = wish.backend;
+    ++next.generation;
+    if (wish.root) next.spec.root = *wish.root;
+    next.spec_hash = spec_hash(next.spec);
+    Result<SandboxRecord> moved = fail(Code::Internal, "nothing was moved");
+    auto taken = co_await take(record, {.kind = answer.kind, .note = "move", .internal = true});
+    if (taken) {
+        hooks::kill_point("move: taken");
+        answer.bytes = taken->record.bytes;
+        moved = co_await settle_at(record, std::move(next), taken->record, answer);
+        if (auto dropped = co_await drop(taken->record, "moved"); !dropped)
+            answer.notes.push_back("its snapshot is left: " + dropped.error().line());
+    } else {
+        moved = std::unexpected(std::move(taken).error());
+    }
+    if (!moved) {
+        if (was_stopped) (void)co_await here->stop(handle(record), std::chrono::seconds(5));
+        if (still) (void)co_await here->resume(handle(record));
+        co_return std::unexpected(
+            std::move(moved).error().while_doing(fmt::format("moving {} to {}", record.id(), wish.backend)));
+    }
+    answer.record = *std::move(moved);
+    if (auto gone = co_await here->destroy(handle(record)); !gone)
+        answer.notes.push_back(
+            fmt::format("what it was on {} is left for berth gc: {}", answer.from, gone.error().line()));
+    answer.elapsed = clock_.steady() - begun;
+    co_return answer;
+}
+
+} // namespace berth

@@ -1,0 +1,396 @@
+// The docker backend with an engine of its own, and what others do to its containers behind our back: with
+// the client of docker, as a person would.
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/ids.hpp"
+#include "berth/berth.hpp"
+#include "support/docker_engine.hpp"
+
+namespace berth {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const test::DockerEngine& engine()
+{
+    static const test::DockerEngine one;
+    return one;
+}
+
+/// What a command of this machine prints.
+std::string command(const std::string& text)
+{
+    std::string out;
+    FILE* pipe = ::popen((text + " 2>&1").c_str(), "r");
+    char piece[4096];
+    for (std::size_t n; (n = ::fread(&piece[0], 1, sizeof piece, pipe)) > 0;) out.append(&piece[0], n);
+    const int status = ::pclose(pipe);
+    EXPECT_EQ(status, 0) << text << ": " << out;
+    while (!out.empty() && out.back() == '\n') out.pop_back();
+    return out;
+}
+
+class Docker : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        if (!engine().ready()) GTEST_SKIP() << engine().reason();
+        char path[] = "/tmp/berth-dockertest-XXXXXX";
+        data_ = ::mkdtemp(&path[0]);
+        berth_ = open();
+    }
+    void TearDown() override
+    {
+        if (data_.empty()) return;
+        const auto all = berth_->store().list({.with_dead = true});
+        for (const auto& record : *all) (void)berth_->run(berth_->lifecycle().destroy(record.id()));
+        berth_.reset();
+        std::error_code ignored;
+        std::filesystem::remove_all(data_, ignored);
+    }
+    std::unique_ptr<Berth> open()
+    {
+        auto opened = Berth::open({.data = data_, .threads = 4});
+        EXPECT_TRUE(opened) << opened.error().line();
+        return opened ? *std::move(opened) : nullptr;
+    }
+    static AcquireRequest wish(const std::string& key)
+    {
+        AcquireRequest out;
+        out.key = key;
+        out.backend = "docker";
+        out.spec.policy = *policy::preset("sandbox");
+        out.spec.root = {.kind = Template::Kind::Tar, .path = engine().root_tar(), .tag = {}};
+        return out;
+    }
+    Result<Acquired> acquire(AcquireRequest request)
+    {
+        return berth_->run(berth_->lifecycle().acquire(std::move(request)));
+    }
+    std::string made(const std::string& key = "demo")
+    {
+        const auto acquired = acquire(wish(key));
+        EXPECT_TRUE(acquired) << acquired.error().line();
+        return acquired ? acquired->record.native : std::string{};
+    }
+    std::string shell(const std::string& ref, const std::string& script, const std::string& user = {})
+    {
+        ExecSpec exec;
+        exec.argv = {"sh", "-c", script};
+        exec.user = user;
+        exec.timeout = 30s;
+        std::string output;
+        RunStreams streams;
+        streams.on_event = [&](const ExecEvent& event) { output += event.bytes; };
+        const auto outcome = berth_->run(berth_->exec(ref, std::move(exec), std::move(streams)));
+        EXPECT_TRUE(outcome) << outcome.error().line();
+        if (outcome) EXPECT_TRUE(outcome->status.success()) << to_string(outcome->status) << ": " << output;
+        return output;
+    }
+    static std::string ours() { return command("docker ps -aq --no-trunc --filter label=berth.sandbox.id"); }
+
+    std::string data_;
+    std::unique_ptr<Berth> berth_;
+};
+
+TEST_F(Docker, LeavesStrangersAlone)
+{
+    made();
+    const auto image = command("docker images -q berth-template | head -n 1");
+    std::vector<std::string> strangers;
+    for (int i = 0; i < 20; ++i)
+        strangers.push_back(
+            command("docker create --network none --label other=berth.sandbox.id " + image + " /bin/true"));
+    const auto like = command("docker create --network none --name berth-like --label exo.sandbox.key=a " +
+                              image + " /bin/true");
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().destroy("demo")));
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().collect({.grace = 0s, .keep_last = 0})));
+    EXPECT_THAT(ours(), IsEmpty());
+    for (const auto& one : strangers)
+        EXPECT_EQ(command("docker inspect -f '{{.State.Status}}' " + one), "created");
+    command("docker rm -f " + like);
+    for (const auto& one : strangers) command("docker rm " + one);
+}
+
+TEST_F(Docker, IsFoundByTheRulesOfExo)
+{
+    auto request = wish("conversation:c:s");
+    request.spec.workdir = "/tmp";
+    ASSERT_TRUE(acquire(request));
+    const auto container = ours();
+    const auto hash =
+        command("docker inspect -f '{{index .Config.Labels \"exo.sandbox.spec-hash\"}}' " + container);
+    EXPECT_EQ(hash.size(), 16u);
+    EXPECT_EQ(command("docker ps -q --no-trunc --filter label=exo.sandbox.key=conversation:c:s "
+                      "--filter label=exo.sandbox.spec-hash=" +
+                      hash),
+              container);
+}
+
+TEST_F(Docker, SixtyFourProcessesGetOneSandbox)
+{
+    constexpr int count = 64;
+    int ends[2];
+    ASSERT_EQ(::pipe(&ends[0]), 0);
+    made("warm-up"); // the image, once
+    std::vector<pid_t> children;
+    for (int i = 0; i < count; ++i) {
+        const pid_t pid = ::fork();
+        if (pid == 0) {
+            std::string line = "failed\n";
+            if (auto own = Berth::open({.data = data_, .threads = 1})) {
+                const auto got = (*own)->run((*own)->lifecycle().acquire(wish("race")));
+                line = got ? got->record.native + "\n" : got.error().line() + "\n";
+            }
+            [[maybe_unused]] const auto n = ::write(ends[1], line.data(), line.size());
+            ::_exit(0);
+        }
+        children.push_back(pid);
+    }
+    for (const pid_t pid : children) ::waitpid(pid, nullptr, 0);
+    ::close(ends[1]);
+    std::string all;
+    char piece[4096];
+    for (ssize_t n; (n = ::read(ends[0], &piece[0], sizeof piece)) > 0;)
+        all.append(&piece[0], static_cast<std::size_t>(n));
+    ::close(ends[0]);
+    const auto first = all.substr(0, all.find('\n') + 1);
+    std::string want;
+    for (int i = 0; i < count; ++i) want += first;
+    EXPECT_EQ(all, want);
+    EXPECT_EQ(command("docker ps -aq --filter label=berth.sandbox.key=race | wc -l"), "1");
+}
+
+TEST_F(Docker, ARemovedContainerComesBackFromItsSnapshot)
+{
+    made();
+    shell("demo", "echo kept > ~/note");
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().snapshot("demo", {})));
+    command("docker rm -f " + ours());
+    const auto again = acquire(wish("demo"));
+    ASSERT_TRUE(again) << again.error().line();
+    EXPECT_EQ(again->tier, Tier::Restored);
+    EXPECT_EQ(again->record.generation, 2u);
+    EXPECT_EQ(shell("demo", "cat ~/note"), "kept\n");
+    EXPECT_EQ(command("docker images -q --filter label=berth.snapshot | wc -l"), "1");
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().destroy("demo")));
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().collect({.grace = 0s, .keep_last = 0})));
+    EXPECT_EQ(command("docker images -q --filter label=berth.snapshot"), "") << "unused images of ours go";
+}
+
+TEST_F(Docker, ARenamedContainerIsTheSame)
+{
+    made();
+    command("docker rename " + ours() + " somebody-likes-it");
+    EXPECT_EQ(shell("demo", "echo here"), "here\n");
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().stop("demo", 1s)));
+    EXPECT_EQ(acquire(wish("demo"))->tier, Tier::Started);
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().destroy("demo")));
+    EXPECT_THAT(ours(), IsEmpty());
+}
+
+TEST_F(Docker, StoppedByItsEngineItTellsTheEndOfItsExecs)
+{
+    made();
+    ExecSpec exec;
+    exec.id = make_exec_id(system_clock());
+    exec.argv = {"sleep", "100"};
+    const auto record = *berth_->run(berth_->lifecycle().find("demo"));
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().exec(record, exec)));
+    command("docker stop " + ours());
+    const auto ended = berth_->run(
+        (*berth_->backend("docker"))->wait(Lifecycle::handle(record), exec.id, system_clock().steady() + 5s));
+    ASSERT_TRUE(ended && *ended) << (ended ? "" : ended.error().line());
+    EXPECT_EQ((*ended)->status.signal(), 9) << to_string((*ended)->status);
+    EXPECT_EQ(berth_->run(berth_->lifecycle().refresh("demo"))->state, State::Stopped);
+    EXPECT_EQ(acquire(wish("demo"))->tier, Tier::Started);
+}
+
+TEST_F(Docker, PausedByItsEngineItIsResumed)
+{
+    made();
+    command("docker pause " + ours());
+    EXPECT_EQ(berth_->run(berth_->lifecycle().refresh("demo"))->state, State::Paused);
+    const auto again = acquire(wish("demo"));
+    ASSERT_TRUE(again) << again.error().line();
+    EXPECT_EQ(shell("demo", "echo again"), "again\n");
+}
+
+TEST_F(Docker, AnEngineOutOfReachIsAnErrorAndLosesNothing)
+{
+    made();
+    shell("demo", "echo kept > ~/note");
+    const std::string before = std::getenv("DOCKER_HOST");
+    ::setenv("DOCKER_HOST", "unix:///nowhere/docker.sock", 1);
+    berth_ = open();
+    command("DOCKER_HOST=" + before + " docker stop " +
+            command("DOCKER_HOST=" + before + " docker ps -q --filter label=berth.sandbox.id"));
+    const auto refused = acquire(wish("demo"));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::Unavailable) << refused.error().line();
+    EXPECT_THAT(refused.error().line(), HasSubstr("/nowhere/docker.sock"));
+    ::setenv("DOCKER_HOST", before.c_str(), 1);
+    berth_ = open();
+    EXPECT_EQ(acquire(wish("demo"))->tier, Tier::Started);
+    EXPECT_EQ(shell("demo", "cat ~/note"), "kept\n");
+}
+
+TEST_F(Docker, GarbageInsteadOfAnImageMakesNothing)
+{
+    std::filesystem::create_directory(data_ + "/bad");
+    std::ofstream(data_ + "/bad/image.tar") << std::string(10'000, 'x');
+    CreateRequest request(wish("x").spec);
+    request.spec.id = make_sandbox_id(system_clock());
+    request.from = SnapshotSource{
+        .id = make_snapshot_id(system_clock()), .kind = "docker_image_tar", .directory = data_ + "/bad"};
+    const auto refused = berth_->run((*berth_->backend("docker"))->create(request));
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(ours(), IsEmpty());
+    EXPECT_EQ(std::filesystem::exists(data_ + "/docker/" + request.spec.id), false);
+}
+
+TEST_F(Docker, AnImageWithoutAShellRunsItsPrograms)
+{
+    std::filesystem::create_directories(data_ + "/root/bin");
+    std::filesystem::copy_file("/bin/busybox", data_ + "/root/bin/busybox");
+    auto request = wish("bare");
+    request.spec.root = {.kind = Template::Kind::Directory, .path = data_ + "/root", .tag = {}};
+    request.spec.user = "root";
+    request.spec.workdir = "/";
+    const auto acquired = acquire(request);
+    ASSERT_TRUE(acquired) << acquired.error().line();
+    ExecSpec exec;
+    exec.argv = {"/bin/busybox", "echo", "bare"};
+    std::string output;
+    RunStreams streams;
+    streams.on_event = [&](const ExecEvent& event) { output += event.bytes; };
+    ASSERT_TRUE(berth_->run(berth_->exec("bare", std::move(exec), std::move(streams))));
+    EXPECT_EQ(output, "bare\n");
+}
+
+TEST_F(Docker, PullsFromARegistryWhatItDoesNotHave)
+{
+    if (::access("/usr/bin/docker-registry", X_OK) != 0)
+        GTEST_SKIP() << "no docker-registry here: ./dev deps test";
+    made();
+    const auto port = command("python3 -c 'import socket; s=socket.socket(); s.bind((\"127.0.0.1\",0)); "
+                              "print(s.getsockname()[1])'");
+    std::ofstream(data_ + "/registry.yml")
+        << "version: 0.1\nstorage: {filesystem: {rootdirectory: " << data_ << "/registry}}\n"
+        << "http: {addr: '127.0.0.1:" << port << "'}\n";
+    const pid_t registry = ::fork();
+    if (registry == 0) {
+        const int nowhere = ::open("/dev/null", O_WRONLY);
+        ::dup2(nowhere, 1);
+        ::dup2(nowhere, 2);
+        ::execl("/usr/bin/docker-registry", "docker-registry", "serve", (data_ + "/registry.yml").c_str(),
+                nullptr);
+        ::_exit(127);
+    }
+    const std::string name = "127.0.0.1:" + port + "/tiny:1";
+    command("for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\"," +
+            port + "))' 2>/dev/null && exit; sleep 0.1; done; exit 1");
+    command("docker tag $(docker inspect -f '{{.Image}}' " + ours() + ") " + name + " && docker push -q " +
+            name + " && docker rmi " + name);
+    auto request = wish("pulled");
+    request.spec.root = *parse_template("image:" + name);
+    const auto acquired = acquire(request);
+    EXPECT_TRUE(acquired) << acquired.error().line();
+    if (acquired) EXPECT_EQ(shell("pulled", "echo pulled"), "pulled\n");
+    request = wish("missing");
+    request.spec.root = *parse_template("image:127.0.0.1:" + port + "/none:1");
+    const auto missing = acquire(request);
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code, Code::NotFound) << missing.error().line();
+    ::kill(registry, SIGKILL);
+    ::waitpid(registry, nullptr, 0);
+    request.spec.root = *parse_template("image:127.0.0.1:" + port + "/other:1");
+    const auto away = acquire(request);
+    ASSERT_FALSE(away);
+    EXPECT_EQ(away.error().code, Code::Unavailable) << away.error().line();
+}
+
+TEST_F(Docker, BorrowsAContainerThatSomebodyElseMade)
+{
+    made();
+    const auto image = command("docker inspect -f '{{.Image}}' " + ours());
+    const auto theirs = command("docker run -d --network none --name theirs " + image + " sleep 1000");
+    const auto attached = berth_->run(berth_->lifecycle().attach("docker", "theirs", "borrowed"));
+    ASSERT_TRUE(attached) << attached.error().line();
+    EXPECT_EQ(shell("borrowed", "id -un; echo in > /tmp/note"), "user\n");
+    EXPECT_EQ(command("docker exec theirs cat /tmp/note"), "in");
+    const auto again = berth_->run(berth_->lifecycle().attach("docker", theirs.substr(0, 12), ""));
+    ASSERT_TRUE(again) << again.error().line();
+    EXPECT_EQ(again->record.id(), attached->record.id());
+    EXPECT_EQ(berth_->run(berth_->lifecycle().stop("borrowed", 0s)).error().code, Code::Denied);
+    command("docker restart -t 0 theirs");
+    EXPECT_EQ(shell("borrowed", "cat /tmp/note"), "in\n") << "a keeper is put in anew";
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().detach("borrowed")));
+    ASSERT_TRUE(berth_->run((*berth_->backend("docker"))->destroy(Lifecycle::handle(attached->record))));
+    EXPECT_EQ(command("docker inspect -f '{{.State.Status}}' theirs"), "running");
+    EXPECT_EQ(command("docker exec theirs sh -c 'ls -a / | grep -c berth- || true'"), "0");
+    command("docker rm -f theirs");
+}
+
+TEST_F(Docker, MovesHereAndBackWithItsWork)
+{
+    auto request = wish("mover");
+    request.backend = "local";
+    const auto begun = acquire(request);
+    ASSERT_TRUE(begun) << begun.error().line();
+    shell("mover", "cd; mkdir d; echo one > d/a; chmod 640 d/a; ln -s a d/link; python3 -m venv "
+                   "--without-pip v; python3 -c "
+                   "\"import os; os.setxattr('d/a', 'user.note', b'kept')\"");
+    shell("mover", "echo out > /opt-outside", "root");
+    const auto there = berth_->run(berth_->lifecycle().move("mover", {.backend = "docker"}));
+    ASSERT_TRUE(there) << there.error().line();
+    EXPECT_EQ(there->record.id(), begun->record.id());
+    EXPECT_EQ(there->record.generation, 2u);
+    EXPECT_EQ(there->record.backend, "docker");
+    EXPECT_EQ(there->kind, "berth_rootfs_tar");
+    EXPECT_THAT(there->left, testing::Not(IsEmpty()));
+    const std::string look =
+        "cd; cat d/link; stat -c %a d/a; readlink d/link; v/bin/python -c 'print(6*7)'; python3 -c "
+        "\"import os; print(os.getxattr('d/a', 'user.note').decode())\"; cat /opt-outside";
+    EXPECT_EQ(shell("mover", look), "one\n640\na\n42\nkept\nout\n");
+    EXPECT_THAT(*berth_->run((*berth_->backend("local"))->scan()), IsEmpty());
+    const auto back = berth_->run(berth_->lifecycle().move("mover", {.backend = "local"}));
+    ASSERT_TRUE(back) << back.error().line();
+    EXPECT_EQ(back->record.generation, 3u);
+    EXPECT_EQ(shell("mover", look), "one\n640\na\n42\nkept\nout\n");
+    EXPECT_THAT(ours(), IsEmpty());
+    EXPECT_EQ(berth_->store().ledger({.type = "berth.sandbox_moved"})->size(), 2u);
+}
+
+TEST_F(Docker, AMoveThatFailsLeavesEverythingAsItWas)
+{
+    auto request = wish("mover");
+    request.backend = "local";
+    request.spec.root = {};
+    ASSERT_TRUE(acquire(request));
+    shell("mover", "echo one > ~/a");
+    const auto refused = berth_->run(berth_->lifecycle().move("mover", {.backend = "docker"}));
+    ASSERT_FALSE(refused) << "template host is no image";
+    EXPECT_EQ(refused.error().code, Code::Unsupported) << refused.error().line();
+    EXPECT_EQ(shell("mover", "cat ~/a"), "one\n");
+    EXPECT_THAT(ours(), IsEmpty());
+    const auto moved =
+        berth_->run(berth_->lifecycle().move("mover", {.backend = "docker", .root = wish("").spec.root}));
+    ASSERT_TRUE(moved) << moved.error().line();
+    EXPECT_THAT(moved->left, testing::Contains(HasSubstr("template host")));
+    EXPECT_EQ(shell("mover", "cat ~/a"), "one\n");
+}
+
+} // namespace
+} // namespace berth

@@ -1,0 +1,152 @@
+// What the engine says and is told, as text: no engine is needed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/docker/container.hpp"
+#include "backend/docker/engine.hpp"
+#include "backend/docker/engine_place.hpp"
+#include "backend/docker/holdings.hpp"
+#include "backend/docker/images.hpp"
+
+namespace berth::docker {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(EnginePlace, IsReadAsTheClientOfDockerWritesIt)
+{
+    EXPECT_EQ(parse_engine("unix:///run/user/1000/docker.sock")->socket, "/run/user/1000/docker.sock");
+    EXPECT_EQ(parse_engine("tcp://host.example:2376")->port, 2376);
+    EXPECT_EQ(parse_engine("tcp://host.example")->port, 2375);
+    EXPECT_EQ(parse_engine("tcp://[::1]:99")->host, "::1");
+    for (const char* bad :
+         {"", "unix://", "unix://relative", "ssh://host", "tcp://", "tcp://host:0", "tcp://host:x"})
+        EXPECT_FALSE(parse_engine(bad)) << bad;
+}
+
+TEST(EnginePlace, ComesFromTheEnvironmentOrIsTheUsualOne)
+{
+    EXPECT_EQ(find_engine({{"HOME", "/nowhere"}})->socket, "/var/run/docker.sock");
+    const auto tls = find_engine(
+        {{"DOCKER_HOST", "tcp://10.0.0.1:2376"}, {"DOCKER_TLS_VERIFY", "1"}, {"DOCKER_CERT_PATH", "/certs"}});
+    EXPECT_TRUE(tls->tls && tls->verify);
+    EXPECT_EQ(tls->certificates, "/certs");
+    EXPECT_EQ(find_engine({{"HOME", "/nowhere"}, {"DOCKER_CONTEXT", "none"}}).error().code, Code::NotFound);
+}
+
+TEST(Version, IsOneThatBothSidesSpeak)
+{
+    EXPECT_EQ(*agree_on_version("1.12", "1.41"), "/v1.41");
+    EXPECT_EQ(*agree_on_version("1.24", "1.99"), "/v1.47");
+    EXPECT_EQ(agree_on_version("1.12", "1.20").error().code, Code::Unsupported);
+    EXPECT_EQ(agree_on_version("1.60", "1.70").error().code, Code::Unsupported);
+    EXPECT_EQ(agree_on_version("", "nonsense").error().code, Code::Unavailable);
+}
+
+TEST(Refusal, HasTheEnginesWordsAndOurCode)
+{
+    EXPECT_EQ(refusal(404, R"({"message":"No such container: x"})").code, Code::NotFound);
+    EXPECT_THAT(refusal(409, R"({"message":"in use"})").message, HasSubstr("in use"));
+    EXPECT_EQ(refusal(500, R"({"message":"write: no space left on device"})").code, Code::Exhausted);
+    EXPECT_LT(refusal(500, std::string(100'000, 'x')).message.size(), 1000u);
+    EXPECT_EQ(refusal(500, "\x1b[31mred").message.find('\x1b'), std::string::npos);
+}
+
+SandboxSpec spec()
+{
+    SandboxSpec out;
+    out.id = "sbx_06f9vmey2dxqjmwk3s2h8tb1gc";
+    out.root = {.kind = Template::Kind::Image, .path = "ubuntu:24.04", .tag = {}};
+    out.workdir = "/";
+    return out;
+}
+
+TEST(Labels, AreFoundAgainWhateverTheyHold)
+{
+    InstanceLabels labels{.key = "conversation:a,b=\"c\":grüße 日本",
+                          .spec_hash = "v1-00",
+                          .exo_hash = {},
+                          .owner = "host, boot",
+                          .created = WallTime(std::chrono::nanoseconds(123456789)),
+                          .generation = 3};
+    const auto found = identity_of(labels_of(spec(), labels, "ubuntu:24.04"));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->first.native, spec().id + ".3");
+    labels.exo_hash = found->second.exo_hash;
+    EXPECT_EQ(found->second, labels);
+}
+
+TEST(Labels, HaveTheHashByWhichExoLooks)
+{
+    // The first vector of the specification: an image, no mounts, no network, "/".
+    const auto labels = labels_of(spec(), {.key = "conversation:c:s"}, "ubuntu:24.04");
+    EXPECT_EQ(labels.at(label::kExoHash), "8b720987830e622f");
+    EXPECT_EQ(labels.at(label::kExoKey), "conversation:c:s");
+}
+
+TEST(Labels, OfSomebodyElseAreNobody)
+{
+    EXPECT_FALSE(identity_of({}));
+    EXPECT_FALSE(identity_of({{label::kId, "../etc"}}));
+    EXPECT_FALSE(identity_of({{label::kExoKey, "conversation:c:s"}}));
+}
+
+TEST(Document, HoldsNoVariableOfTheSandbox)
+{
+    auto secret = spec();
+    secret.env["TOKEN"] = "s3cr3t";
+    const InstanceLabels labels;
+    const auto text = json::dump(container_document({.spec = secret,
+                                                     .labels = labels,
+                                                     .image = "sha256:1",
+                                                     .image_name = "i",
+                                                     .shown = "/x",
+                                                     .owner = 0}));
+    EXPECT_EQ(text.find("s3cr3t"), std::string::npos);
+    EXPECT_THAT(text, HasSubstr(R"("NetworkMode":"none")"));
+    EXPECT_THAT(text, HasSubstr("no-new-privileges"));
+}
+
+TEST(Holdings, RefuseByNameWhatTheEngineCannotHold)
+{
+    auto wish = spec();
+    wish.policy.limits.memory = 64_MiB;
+    wish.policy.limits.disk = 1_GiB;
+    const auto refused = admit(wish, hold({.memory = false, .pids = true, .cpus = true}));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::Unsupported);
+    EXPECT_THAT(refused.error().message, HasSubstr("memory"));
+    EXPECT_THAT(refused.error().message, HasSubstr("disk"));
+}
+
+TEST(Progress, IsReadInWhateverPiecesItComes)
+{
+    std::vector<std::string> told;
+    const PullProgress progress = [&](const std::string& what, std::uint64_t have, std::uint64_t of) {
+        told.push_back(fmt::format("{} {}/{}", what, have, of));
+    };
+    PullReader reader(progress);
+    for (const char byte :
+         std::string("{\"status\":\"Downloading\",\"progressDetail\":{\"current\":5,\"total\":10}}\r\n"
+                     "{\"stream\":\"Loaded image: a:b\\n\"}\r\n"))
+        ASSERT_TRUE(reader.take(std::string(1, byte)));
+    ASSERT_TRUE(reader.finish());
+    EXPECT_EQ(told, std::vector<std::string>{"Downloading 5/10"});
+    EXPECT_EQ(reader.said(), "Loaded image: a:b\n");
+}
+
+TEST(Progress, TellsTheErrorInIt)
+{
+    const PullProgress nobody;
+    PullReader reader(nobody);
+    EXPECT_EQ(reader.take("{\"error\":\"manifest for x not found: manifest unknown\"}\n").error().code,
+              Code::NotFound);
+    PullReader other(nobody);
+    EXPECT_FALSE(other.take("not a document\n"));
+    PullReader endless(nobody);
+    EXPECT_FALSE(endless.take(std::string(100'000, 'x')));
+}
+
+} // namespace
+} // namespace berth::docker

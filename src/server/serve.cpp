@@ -1,5 +1,7 @@
 #include "server/serve.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -43,6 +45,16 @@ void raise_open_files()
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Two servers would each have their own view of the same sandboxes. Freed by the kernel with its holder.
+Result<UniqueFd> lock_state(const std::string& data)
+{
+    const std::string path = data + "/serve.lock";
+    UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock) return fail_errno("opening {}", path);
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+    return fail(Code::Conflict, "another berth serve works in {}: end it, or use another --data", data);
 }
 
 } // namespace
@@ -169,6 +181,7 @@ Task<Status> Server::Parts::run(Ready ready)
 {
     const auto executor = co_await asio::this_coro::executor;
     raise_open_files();
+    BERTH_CO_TRY(const auto alone, lock_state(ground_.berth.data()));
     for (const auto& face : faces_) BERTH_CO_CHECK(co_await face->begin());
     const http::Handler handler = [this](http::Exchange& exchange) { return answer(exchange); };
     BERTH_CO_TRY(host_, co_await http::Host::open(options_.host, handler));

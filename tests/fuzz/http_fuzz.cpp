@@ -43,7 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // A bad byte behind a good beginning is seen when it comes.
     if (whole != parts && whole != "refused" && parts != "refused") std::abort();
     http::Inflater inflater;
-    std::string out;
-    if (size < 4096) (void)inflater.feed(bytes, out);
+    std::string out, packed(bytes.substr(0, 4096));
+    for (auto more = inflater.feed(packed, out, 65536); more && *more && out.size() < (1u << 22);)
+        more = inflater.feed(packed, out, 65536);
     return 0;
 }

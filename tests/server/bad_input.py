@@ -225,6 +225,26 @@ def bad_uploads_are_refused(server: Server):
 
 
 @check
+def a_small_body_that_unpacks_to_much_stops_nobody(server: Server):
+    import gzip
+    box = server.create()
+    kind = "multipart/form-data; boundary=X"
+    bombs = (gzip.compress(b"\r\n--X\r\n\r\n" * 2_000_000, 9), gzip.compress(b"--X\r\n\r\n" + b"\0" * (256 << 20), 9))
+    answers = []
+    ask = lambda body: answers.append(box.ask("POST", "/files", body, Content_Type=kind, Content_Encoding="gzip")[0])
+    threads = [threading.Thread(target=ask, args=(body,)) for body in bombs]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert server.request("GET", "/healthz", timeout=10)[0] == 200
+    assert answers == [400, 400], answers
+    files = b"".join(b'--X\r\nContent-Disposition: form-data; name="file"; filename="many/%d"\r\n\r\nhi\r\n' % i for i in range(2000))
+    assert box.ask("POST", "/files", files + b"--X--\r\n", Content_Type=kind)[0] == 200
+    assert box.ask("GET", "/files?path=many/1999")[2] == b"hi"
+    server.api("DELETE", f"/sandboxes/{box.id}")
+
+
+@check
 def an_upload_that_is_cut_off_leaves_the_old_file(server: Server):
     box = server.create()
     assert box.ask("POST", "/files?path=old", b"as it was", Content_Type="application/octet-stream")[0] == 200

@@ -165,7 +165,9 @@ Result<SandboxHandle> attach_container(const Where& where, const std::string& na
     if (!where.engine.place().local() || ::geteuid() != 0)
         return fail(Code::Unsupported, "containers are attached by root, on the machine of their engine");
     BERTH_TRY(const auto container, inspect(where.engine, named));
-    if (const auto ours = identity_of(container.labels)) return ours->first;
+    // Labels go on to whatever is made of an image of ours: the name must be the instance's, too.
+    const auto ours = identity_of(container.labels);
+    if (ours && container.name == container_name(ours->first.native)) return ours->first;
     if (!container.running)
         return fail(Code::Conflict, "container {} is {}: only one that runs can be attached",
                     printable(named, 80), container.status);
@@ -179,6 +181,7 @@ Result<SandboxHandle> attach_container(const Where& where, const std::string& na
     instance.container = container.id;
     instance.image = container.image;
     instance.defaults = container.defaults;
+    BERTH_TRY(instance.engine, where.engine.identity());
     if (auto put = insert_keeper(where.engine, directory.get(), instance); !put) {
         (void)where.dirs.remove(id);
         return std::unexpected(std::move(put).error().while_doing("attaching " + printable(named, 80)));

@@ -68,6 +68,8 @@ json::Object host_config(const ContainerWish& wish)
     json::Object out;
     json::Array mounts;
     mounts.emplace_back(bind_mount(wish.shown, kInside, false));
+    // Root inside may write to the directory; what runs as its first process at the next start it may not.
+    mounts.emplace_back(bind_mount(wish.shown + "/keeper", std::string(kInside) + "/keeper", true));
     for (const auto& mount : spec.mounts)
         mounts.emplace_back(bind_mount(mount.source, mount.target, mount.mode == Mount::Mode::ReadOnly));
     for (const auto& volume : spec.volumes)
@@ -135,6 +137,13 @@ Result<Container> parse_container(const json::Value& document)
         out.pid = static_cast<int>(number);
     }
     out.image = text_at(document, "Image");
+    BERTH_TRY(const auto mounts, at.find("Mounts"));
+    if (mounts) {
+        BERTH_TRY(const auto all, mounts->array());
+        for (const auto& mount : all)
+            if (text_at(mount.value(), "Type") == "volume")
+                out.volumes.push_back(text_at(mount.value(), "Destination"));
+    }
     BERTH_TRY(const auto config, at.at("Config"));
     out.image_name = text_at(config.value(), "Image");
     out.labels = labels_at(config.value(), "Labels");

@@ -43,6 +43,7 @@ struct Container {
     std::string image_name;
     std::map<std::string, std::string> labels;
     ImageDefaults defaults;
+    std::vector<std::string> volumes; ///< that the image asked for: no snapshot has what lies in them
 };
 [[nodiscard]] Result<Container> parse_container(const json::Value& document);
 

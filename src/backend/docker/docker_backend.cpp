@@ -27,6 +27,22 @@ DockerBackend::DockerBackend(InstanceDirs dirs, BlockingPool& pool)
 {
 }
 
+/// Nobody waits for the engine but who asks first, and one that does not answer is not asked again at once.
+std::optional<EngineFacts> DockerBackend::facts() const
+{
+    constexpr std::chrono::seconds patience{5};
+    {
+        const std::scoped_lock lock(mutex_);
+        const auto now = system_clock().steady();
+        if (facts_ || now < ask_again_) return facts_;
+        ask_again_ = now + patience;
+    }
+    const auto told = ask_facts(*engine_);
+    const std::scoped_lock lock(mutex_);
+    if (told) facts_ = *told;
+    return facts_;
+}
+
 Capabilities DockerBackend::capabilities() const
 {
     Capabilities out;
@@ -38,10 +54,7 @@ Capabilities DockerBackend::capabilities() const
         out.operations.insert(Operation::Pause);
         out.operations.insert(Operation::Attach);
     }
-    const std::scoped_lock lock(mutex_);
-    if (!facts_)
-        if (auto facts = ask_facts(*engine_)) facts_ = *facts;
-    out.holds = hold(facts_.value_or(EngineFacts{}));
+    out.holds = hold(facts().value_or(EngineFacts{}));
     return out;
 }
 

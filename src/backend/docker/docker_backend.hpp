@@ -57,6 +57,7 @@ private:
 
     DockerBackend(InstanceDirs dirs, BlockingPool& pool);
 
+    [[nodiscard]] std::optional<EngineFacts> facts() const;
     [[nodiscard]] Where where() const { return {.dirs = dirs_, .engine = *engine_}; }
     [[nodiscard]] Result<std::shared_ptr<Held>> find(const std::string& native);
     void retire(const std::string& native, Held& held);
@@ -78,6 +79,7 @@ private:
     std::unique_ptr<Engine> engine_;
     mutable std::mutex mutex_; ///< of what follows; taken last
     mutable std::optional<EngineFacts> facts_;
+    mutable SteadyTime ask_again_{};
     // Shared: an operation under way keeps what a destroy beside it takes out of the map.
     std::map<std::string, std::shared_ptr<Held>> held_;
 };

@@ -113,6 +113,19 @@ Result<HttpAnswer> Engine::call(HttpRequest request, const HttpLimits& limits, c
     return answer;
 }
 
+Result<std::string> Engine::identity() const
+{
+    {
+        const std::scoped_lock lock(mutex_);
+        if (!identity_.empty()) return identity_;
+    }
+    BERTH_TRY(const auto document, get("/info"));
+    BERTH_TRY(const auto id, json::Reader(document).at("ID"));
+    BERTH_TRY(auto text, id.string());
+    const std::scoped_lock lock(mutex_);
+    return identity_ = std::move(text);
+}
+
 Result<json::Value> Engine::get(const std::string& target) const
 {
     BERTH_TRY(const auto answer, call({.target = target}));

@@ -33,6 +33,9 @@ public:
     [[nodiscard]] Status post(const std::string& target) const;
     [[nodiscard]] Status remove(const std::string& target) const;
 
+    /// Which engine this is, by its own word; asked once.
+    [[nodiscard]] Result<std::string> identity() const;
+
 private:
     /// "/v1.41", agreed upon with the first call.
     [[nodiscard]] Result<std::string> prefix() const;
@@ -41,6 +44,7 @@ private:
     Status unusable_;
     mutable std::mutex mutex_;
     mutable std::string prefix_;
+    mutable std::string identity_;
 };
 
 /// What an engine's refusal means, and its words, bounded.

@@ -131,6 +131,8 @@ Status write_instance(int directory, const Instance& instance)
     out["pid"] = instance.pid;
     out["start"] = instance.start_time;
     out["boot"] = instance.boot;
+    out["engine"] = instance.engine;
+    out["finished"] = instance.finished;
     if (!instance.inside.empty()) out["inside"] = instance.inside;
     return replace_file_at(directory, kRecord, json::dump(out));
 }
@@ -161,6 +163,9 @@ Result<Instance> read_instance(int directory)
     for (const auto& [name, value] : members) {
         BERTH_TRY(out.defaults.env[name], value.string());
     }
+    BERTH_CHECK(read_text(at, "engine", out.engine));
+    BERTH_TRY(const auto finished, at.at("finished"));
+    BERTH_TRY(out.finished, finished.boolean());
     BERTH_TRY(const auto inside, at.find("inside"));
     if (inside) {
         BERTH_TRY(out.inside, inside->string());

@@ -21,7 +21,9 @@ struct Instance {
     int pid = 0; ///< of the keeper, as this machine numbers it
     std::uint64_t start_time = 0;
     std::string boot;
-    std::string inside; ///< of a container that somebody else made: where in it the keeper was put
+    std::string engine;   ///< that has the container, by its own word
+    bool finished = true; ///< nothing has run in one that is not
+    std::string inside;   ///< of a container that somebody else made: where in it the keeper was put
 };
 
 /// The directories of this backend's instances: `docker/<native>` in the state directory. In each of them:

@@ -38,4 +38,7 @@ struct Where {
 /// Every container with our labels, and what is left of those that are gone.
 [[nodiscard]] Result<std::vector<Found>> look_at_all(const Where& where);
 
+/// Refuses to take another engine's word for what this one has: DOCKER_HOST or a context may have changed.
+[[nodiscard]] Status same_engine(const Engine& engine, const Instance& instance);
+
 } // namespace berth::docker

@@ -34,6 +34,16 @@ Result<Found> ask_engine(const Engine& engine, const std::string& container, Fou
 
 } // namespace
 
+Status same_engine(const Engine& engine, const Instance& instance)
+{
+    BERTH_TRY(const auto now, engine.identity());
+    if (instance.engine.empty() || instance.engine == now) return {};
+    return fail(Code::Unavailable,
+                "the container of {} is on another engine than the one at {}: set DOCKER_HOST or the context "
+                "it was made with",
+                instance.spec.id, engine.place().text());
+}
+
 Result<Found> look_at(const Where& where, const std::string& native)
 {
     BERTH_CHECK(keeping::check_native(native));
@@ -59,6 +69,12 @@ Result<Found> look_at(const Where& where, const std::string& native)
         return found;
     }
     if (!instance) return std::unexpected(instance.error());
+    if (!instance->finished) {
+        if (!keeping::being_changed(directory->get())) return found;
+        found.state = State::Creating;
+        found.health = Health::Unresponsive;
+        return found;
+    }
     found.labels = instance->labels;
     if (auto sandbox = Sandbox::open(where.dirs, where.engine, native)) {
         const auto paused = sandbox->paused().value_or(keeping::Paused{});
@@ -67,6 +83,7 @@ Result<Found> look_at(const Where& where, const std::string& native)
         found.health = Health::Healthy;
         return found;
     }
+    BERTH_CHECK(same_engine(where.engine, *instance));
     if (!instance->inside.empty()) {
         const auto document = where.engine.get("/containers/" + instance->container + "/json");
         if (!document && document.error().code == Code::NotFound) return found;

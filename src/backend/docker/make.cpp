@@ -81,6 +81,8 @@ Result<std::optional<SandboxHandle>> find_made(const Where& where, int directory
     const auto instance = read_instance(directory);
     if (!instance && instance.error().code == Code::NotFound) return std::optional<SandboxHandle>{};
     if (!instance) return std::unexpected(instance.error());
+    BERTH_CHECK(same_engine(where.engine, *instance));
+    if (!instance->finished) return std::optional<SandboxHandle>{};
     BERTH_TRY(const auto container, own_container(where.engine, instance->container, native));
     if (container.empty()) return std::optional<SandboxHandle>{};
     if (instance->spec != request.spec)
@@ -152,6 +154,7 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
                     "the engine maps the users of its containers (userns-remap), with which this "
                     "backend does not work yet");
     BERTH_CHECK(admit(spec, hold(facts)));
+    BERTH_TRY(const auto engine, where.engine.identity());
     const std::string native = keeping::native_name(spec.id, request.labels.generation);
     BERTH_TRY(const auto directory, where.dirs.make(native));
     BERTH_TRY(const auto made, find_made(where, directory.get(), request, native));
@@ -182,7 +185,9 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
                       .container = *container,
                       .image = found->id,
                       .defaults = found->defaults,
-                      .boot = boot_id()};
+                      .boot = boot_id(),
+                      .engine = engine,
+                      .finished = false};
     if (auto started = where.engine.post(fmt::format("/containers/{}/start", *container)); !started)
         return std::unexpected(std::move(started).error().while_doing("starting " + native));
     hooks::kill_point("docker: container started");
@@ -195,6 +200,8 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
     BERTH_CHECK(give_volumes(spec, user));
     BERTH_CHECK(name_machine(sandbox));
     BERTH_CHECK(make_workdir(sandbox, user));
+    instance.finished = true;
+    BERTH_CHECK(write_instance(directory.get(), instance));
     undo_container.dismiss();
     undo.dismiss();
     return SandboxHandle{.sandbox = spec.id, .native = native};
@@ -211,6 +218,8 @@ Status destroy_instance(const Where& where, const std::string& native)
         return gone;
     }
     if (!directory) return std::unexpected(std::move(directory).error());
+    if (const auto instance = read_instance(directory->get()))
+        BERTH_CHECK(same_engine(where.engine, *instance));
     if (const auto instance = read_instance(directory->get()); instance && !instance->inside.empty()) {
         BERTH_CHECK(let_go(where, directory->get(), *instance));
         return where.dirs.remove(native);

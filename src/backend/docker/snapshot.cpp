@@ -103,6 +103,16 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
     const auto begun = std::chrono::steady_clock::now();
     BERTH_TRY(const auto directory, where.dirs.lock(native));
     BERTH_TRY(const auto instance, read_instance(directory.get()));
+    BERTH_CHECK(same_engine(where.engine, instance));
+    BERTH_TRY(const auto document, where.engine.get("/containers/" + instance.container + "/json"));
+    BERTH_TRY(const auto container, parse_container(document));
+    if (!container.volumes.empty())
+        return fail(
+            Code::Unsupported,
+            "the image keeps {} in a volume of the engine, which no snapshot has: berth cp takes it along, "
+            "and a snapshot of kind {} has the rest",
+            printable(fmt::format("{}", fmt::join(container.volumes, ", ")), 200),
+            snapshot_kind::kWorkspaceTar);
     const std::string name = image_name(request.id);
     std::string changes;
     for (const auto& change :
@@ -111,7 +121,7 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
         changes += "&changes=" + url_encode(change);
     // Whatever is run from the image is another sandbox, or nobody's.
     for (const char* cleared : {label::kId, label::kKey, label::kSpecHash, label::kOwner, label::kGeneration,
-                             label::kExoKey, label::kExoHash})
+                                label::kExoKey, label::kExoHash})
         changes += "&changes=" + url_encode(fmt::format("LABEL {}=\"\"", cleared));
     BERTH_TRY(const auto images, lock_images(where.dirs, ImageUse::Load)); // until it is saved
     ScopeExit undo([&] { (void)where.engine.remove("/images/" + url_encode(name) + "?force=1"); });

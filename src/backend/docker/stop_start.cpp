@@ -99,6 +99,7 @@ Status stop_instance(const Where& where, const std::string& native, std::chrono:
     if (!instance) return std::unexpected(std::move(instance).error());
     if (!instance->inside.empty())
         return fail(Code::Denied, "container {} is somebody else's: it is not stopped by us", native);
+    BERTH_CHECK(same_engine(where.engine, *instance));
     auto container = inspect(where.engine, instance->container);
     if (!container && container.error().code == Code::NotFound) return {};
     if (!container) return std::unexpected(std::move(container).error());
@@ -127,6 +128,7 @@ Result<Started> start_instance(const Where& where, const std::string& native)
 {
     BERTH_TRY(const auto directory, where.dirs.lock(native));
     BERTH_TRY(auto instance, read_instance(directory.get()));
+    BERTH_CHECK(same_engine(where.engine, instance));
     auto container = inspect(where.engine, instance.container);
     if (!container && container.error().code == Code::NotFound)
         return fail(Code::NotFound, "the container of {} is gone", native);

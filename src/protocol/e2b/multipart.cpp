@@ -62,23 +62,33 @@ std::optional<std::string> boundary_of(std::string_view content_type)
 
 MultipartReader::MultipartReader(std::string_view boundary) : delimiter_("\r\n--" + std::string(boundary)) {}
 
+/// What was read goes once for each piece that comes, however many parts the piece has.
+void MultipartReader::feed(std::string_view bytes)
+{
+    buffer_.erase(0, read_);
+    read_ = 0;
+    buffer_ += bytes;
+}
+
 Result<std::optional<MultipartReader::Event>> MultipartReader::read_headers()
 {
-    const auto end = buffer_.find("\r\n\r\n");
-    if (end == std::string::npos) {
-        if (buffer_.size() > kHeaderLimit) return fail(Code::Invalid, "a part's head is too large");
+    const auto all = rest();
+    const auto end = all.find("\r\n\r\n");
+    if (end == std::string_view::npos) {
+        if (all.size() > kHeaderLimit) return fail(Code::Invalid, "a part's head is too large");
         return std::optional<Event>{};
     }
+    if (end > kHeaderLimit) return fail(Code::Invalid, "a part's head is too large");
     Event out{.kind = Event::Kind::Begin};
-    std::string_view rest = std::string_view(buffer_).substr(0, end);
-    while (!rest.empty()) {
-        const auto line = rest.substr(0, rest.find("\r\n"));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 2));
+    std::string_view lines = all.substr(0, end);
+    while (!lines.empty()) {
+        const auto line = lines.substr(0, lines.find("\r\n"));
+        lines.remove_prefix(std::min(lines.size(), line.size() + 2));
         if (!lower(line).starts_with("content-disposition:")) continue;
         out.name = parameter(line, "name").value_or("");
         out.filename = parameter(line, "filename").value_or("");
     }
-    buffer_.erase(0, end + 4);
+    read_ += end + 4;
     state_ = State::Body;
     return out;
 }
@@ -86,51 +96,50 @@ Result<std::optional<MultipartReader::Event>> MultipartReader::read_headers()
 Result<std::optional<MultipartReader::Event>> MultipartReader::next()
 {
     for (;;) {
+        const auto all = rest();
         switch (state_) {
-        case State::Done: buffer_.clear(); return std::optional<Event>{};
+        case State::Done: read_ = buffer_.size(); return std::optional<Event>{};
         case State::Preamble: {
-            const auto at = buffer_.find(delimiter_);
-            if (at == std::string::npos) {
-                if (buffer_.size() > kHeaderLimit)
-                    return fail(Code::Invalid, "the form has no first boundary");
+            const auto at = all.find(delimiter_);
+            if (at == std::string_view::npos) {
+                if (all.size() > kHeaderLimit) return fail(Code::Invalid, "the form has no first boundary");
                 return std::optional<Event>{};
             }
-            buffer_.erase(0, at + delimiter_.size());
+            read_ += at + delimiter_.size();
             state_ = State::AfterBoundary;
             break;
         }
         case State::AfterBoundary: {
-            if (buffer_.size() < 2) return std::optional<Event>{};
-            if (buffer_.starts_with("--")) {
+            if (all.size() < 2) return std::optional<Event>{};
+            if (all.starts_with("--")) {
                 state_ = State::Done;
                 return Event{.kind = Event::Kind::Done};
             }
-            const auto line = buffer_.find("\r\n");
-            if (line == std::string::npos) {
-                if (buffer_.size() > kHeaderLimit) return fail(Code::Invalid, "a boundary without end");
+            const auto text = all.find_first_not_of(" \t");
+            if (text == std::string_view::npos || all.substr(text).size() < 2) {
+                if (all.size() > kHeaderLimit) return fail(Code::Invalid, "a boundary without end");
                 return std::optional<Event>{};
             }
-            if (buffer_.find_first_not_of(" \t") != line)
-                return fail(Code::Invalid, "text behind a boundary");
-            buffer_.erase(0, line); // its line end stays in front of the headers
+            if (!all.substr(text).starts_with("\r\n")) return fail(Code::Invalid, "text behind a boundary");
+            read_ += text; // its line end stays in front of the headers
             state_ = State::Headers;
             break;
         }
         case State::Headers: return read_headers();
         case State::Body: {
-            const auto at = buffer_.find(delimiter_);
+            const auto at = all.find(delimiter_);
             if (at == 0) {
-                buffer_.erase(0, delimiter_.size());
+                read_ += delimiter_.size();
                 state_ = State::AfterBoundary;
                 return Event{.kind = Event::Kind::End};
             }
             // What may be the beginning of a delimiter waits for the rest of it.
-            const std::size_t safe = at != std::string::npos              ? at
-                                     : buffer_.size() > delimiter_.size() ? buffer_.size() - delimiter_.size()
-                                                                          : 0;
+            const std::size_t safe = at != std::string_view::npos     ? at
+                                     : all.size() > delimiter_.size() ? all.size() - delimiter_.size()
+                                                                      : 0;
             if (safe == 0) return std::optional<Event>{};
-            Event out{.kind = Event::Kind::Data, .bytes = buffer_.substr(0, safe)};
-            buffer_.erase(0, safe);
+            Event out{.kind = Event::Kind::Data, .bytes = std::string(all.substr(0, safe))};
+            read_ += safe;
             return out;
         }
         }

@@ -24,7 +24,7 @@ public:
 
     explicit MultipartReader(std::string_view boundary);
 
-    void feed(std::string_view bytes) { buffer_ += bytes; }
+    void feed(std::string_view bytes);
     /// Nothing: more bytes are needed. After Done everything is ignored.
     [[nodiscard]] Result<std::optional<Event>> next();
     [[nodiscard]] bool done() const noexcept { return state_ == State::Done; }
@@ -32,9 +32,11 @@ public:
 private:
     enum class State { Preamble, AfterBoundary, Headers, Body, Done };
     Result<std::optional<Event>> read_headers();
+    [[nodiscard]] std::string_view rest() const { return std::string_view(buffer_).substr(read_); }
 
     std::string delimiter_; ///< "\r\n--boundary"
     std::string buffer_ = "\r\n";
+    std::size_t read_ = 0; ///< of the buffer, done with
     State state_ = State::Preamble;
 };
 

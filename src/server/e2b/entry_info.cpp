@@ -8,18 +8,31 @@ namespace berth::e2b {
 
 namespace {
 
+std::map<std::uint32_t, std::string> names_in(const std::string& text)
+{
+    std::map<std::uint32_t, std::string> out;
+    for (const auto& line : split(text, '\n')) {
+        const auto fields = split(line, ':');
+        if (fields.size() < 3) continue;
+        if (const auto id = parse_int(fields[2], 0, UINT32_MAX, "id"))
+            out.try_emplace(static_cast<std::uint32_t>(*id), fields[0]);
+    }
+    return out;
+}
+
 /// Names of the accounts every template has, else those of the file, else the number.
-Task<std::string> name_of(const EnvdCall& call, const char* file, std::uint32_t id)
+Task<std::string> name_of(const EnvdCall& call, std::string file, std::uint32_t id)
 {
     if (id == 0) co_return "root";
     if (id == 1000) co_return "user";
-    const auto text = co_await call.backend.read_file(call.handle, {.path = file, .user = {}}, 1_MiB);
-    if (text)
-        for (const auto& line : split(*text, '\n')) {
-            const auto fields = split(line, ':');
-            if (fields.size() >= 3 && fields[2] == std::to_string(id)) co_return fields[0];
-        }
-    co_return std::to_string(id);
+    auto known = call.names.find(file);
+    if (known == call.names.end()) {
+        const auto text =
+            co_await call.backend.read_file(call.handle, {.path = file, .user = {}}, kAccountsLimit);
+        known = call.names.insert_or_assign(file, text ? names_in(*text) : names_in({})).first;
+    }
+    const auto found = known->second.find(id);
+    co_return found == known->second.end() ? std::to_string(id) : found->second;
 }
 
 std::string_view letters(FileEntry::Kind kind)

@@ -9,8 +9,6 @@ namespace berth::e2b {
 
 namespace {
 
-constexpr Bytes kPasswdLimit = 1_MiB;
-
 connect::Failure unknown_user(std::string_view name)
 {
     return {.status = connect::Status::Unauthenticated,
@@ -47,7 +45,7 @@ Task<std::expected<User, connect::Failure>> user_of(const EnvdCall& call, std::s
     if (name.empty() || name == "user") co_return User{};
     if (name == "root") co_return User{.name = "root", .home = "/root"};
     const auto passwd =
-        co_await call.backend.read_file(call.handle, {.path = "/etc/passwd", .user = {}}, kPasswdLimit);
+        co_await call.backend.read_file(call.handle, {.path = "/etc/passwd", .user = {}}, kAccountsLimit);
     if (!passwd) co_return std::unexpected(connect::failure_of(passwd.error()));
     for (const auto& line : split(*passwd, '\n')) {
         const auto fields = split(line, ':');

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+
 #include "protocol/connect/failure.hpp"
 #include "server/e2b/sandboxes.hpp"
 
@@ -17,7 +19,12 @@ struct EnvdCall {
     EntryPtr entry;
     Backend& backend;
     SandboxHandle handle;
+    /// Names by number, of "/etc/passwd" and "/etc/group": read once for a request, however many files it
+    /// tells.
+    mutable std::map<std::string, std::map<std::uint32_t, std::string>> names{};
 };
+/// More of "/etc/passwd" or "/etc/group" is not looked at: whoever works inside writes them.
+inline constexpr Bytes kAccountsLimit = 64_KiB;
 
 /// What of a request names a sandbox and a port of it.
 struct Destination {

@@ -3,12 +3,17 @@
 
 #include "server/e2b/files.hpp"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <set>
+#include <utility>
 
 #include <boost/asio/this_coro.hpp>
 
 #include "base/encoding.hpp"
+#include "base/io.hpp"
 #include "base/strings.hpp"
 #include "protocol/e2b/multipart.hpp"
 #include "protocol/e2b/signature.hpp"
@@ -24,6 +29,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kPiece = std::size_t{256} << 10;
+constexpr std::size_t kUnpacked = std::size_t{256} << 10;
+constexpr std::size_t kLongestPath = 4096;
 
 SignedLink link_of(const http::RequestHead& head)
 {
@@ -63,6 +70,7 @@ public:
     struct Whole {
         std::string name; ///< as the part says; empty: the query's path
         UniqueFd contents;
+        std::string bytes; ///< instead, of a small one: a form of thousands must not hold as many files open
     };
     Task<Result<std::vector<Whole>>> read();
 
@@ -74,19 +82,29 @@ private:
     EnvdCall& call_;
     gate::Ground& ground_;
     std::optional<http::Inflater> inflater_;
+    std::string packed_; ///< come, and not unpacked yet
+    bool more_ = false;  ///< can be had without reading on
+    std::uint64_t unpacked_ = 0;
 };
 
 Task<Result<std::string>> Uploads::piece()
 {
     for (;;) {
-        BERTH_CO_TRY(auto bytes, co_await call_.exchange.read());
-        if (!inflater_) co_return bytes;
-        if (bytes.empty()) {
-            if (!inflater_->done()) co_return fail(Code::Invalid, "the gzip body was cut off");
-            co_return bytes;
+        if (!more_) {
+            BERTH_CO_TRY(auto bytes, co_await call_.exchange.read());
+            if (!inflater_) co_return bytes;
+            if (bytes.empty()) {
+                if (!inflater_->done()) co_return fail(Code::Invalid, "the gzip body was cut off");
+                co_return bytes;
+            }
+            packed_ += bytes;
         }
+        // A little at a time, and not where everybody waits: a kilobyte may hold a megabyte.
         std::string out;
-        BERTH_CO_CHECK(inflater_->feed(bytes, out));
+        BERTH_CO_TRY(more_,
+                     co_await ground_.pool.call([&] { return inflater_->feed(packed_, out, kUnpacked); }));
+        unpacked_ += out.size();
+        if (unpacked_ > gate::kUploadLimit.count) co_return fail(Code::Exhausted, "the body is too large");
         if (!out.empty()) co_return out;
     }
 }
@@ -121,7 +139,11 @@ Task<Result<std::vector<Uploads::Whole>>> Uploads::read_one()
 
 Task<Result<std::vector<Uploads::Whole>>> Uploads::read_form(std::string boundary)
 {
-    constexpr std::size_t most = 10'000;
+    constexpr std::size_t most = 10'000, most_large = 256, small = 64 * 1024;
+    constexpr std::size_t held = std::size_t{64} << 20; // of small ones, in all
+    std::size_t parts = 0, large = 0, kept = 0;
+    std::string bytes_of_part;
+    bool in_file = false;
     using Kind = MultipartReader::Event::Kind;
     MultipartReader reader(boundary);
     std::vector<Whole> out;
@@ -134,16 +156,29 @@ Task<Result<std::vector<Uploads::Whole>>> Uploads::read_form(std::string boundar
         for (;;) {
             BERTH_CO_TRY(auto event, reader.next());
             if (!event) break;
-            if (event->kind == Kind::Begin && event->name == "file") {
-                if (out.size() >= most) co_return fail(Code::Invalid, "more than {} files", most);
-                BERTH_CO_TRY(spool, co_await gate::Spool::open(ground_));
+            if (event->kind == Kind::Begin) {
+                if (++parts > most) co_return fail(Code::Invalid, "more than {} parts", most);
+                in_file = event->name == "file";
                 name = event->filename;
-            } else if (event->kind == Kind::Data && spool) {
+            } else if (event->kind == Kind::Data && in_file && spool) {
                 BERTH_CO_CHECK(co_await spool->add(std::move(event->bytes)));
-            } else if (event->kind == Kind::End && spool) {
-                BERTH_CO_TRY(auto contents, co_await spool->finish());
-                out.push_back({.name = name, .contents = std::move(contents)});
+            } else if (event->kind == Kind::Data && in_file) {
+                bytes_of_part += event->bytes;
+                if (bytes_of_part.size() <= small && kept + bytes_of_part.size() <= held) continue;
+                if (++large > most_large)
+                    co_return fail(Code::Invalid, "more than {} large files at once", most_large);
+                BERTH_CO_TRY(spool, co_await gate::Spool::open(ground_));
+                BERTH_CO_CHECK(co_await spool->add(std::exchange(bytes_of_part, {})));
+            } else if (event->kind == Kind::End && in_file) {
+                Whole whole{.name = name};
+                if (spool) {
+                    BERTH_CO_TRY(whole.contents, co_await spool->finish());
+                }
+                kept += bytes_of_part.size();
+                whole.bytes = std::exchange(bytes_of_part, {});
+                out.push_back(std::move(whole));
                 spool.reset();
+                in_file = false;
             }
         }
     }
@@ -156,8 +191,14 @@ Task<Result<std::vector<Uploads::Whole>>> Uploads::read_form(std::string boundar
 }
 
 /// A file of the sandbox from one's contents, its directories made where they are missing.
-Task<Status> put(EnvdCall& call, const User& user, const std::string& path, UniqueFd contents)
+Task<Status> put(EnvdCall& call, const User& user, const std::string& path, Uploads::Whole whole)
 {
+    UniqueFd contents = std::move(whole.contents);
+    if (!contents) {
+        contents.reset(::memfd_create("upload", MFD_CLOEXEC));
+        if (!contents) co_return fail_errno("keeping an upload");
+        BERTH_CO_CHECK(write_all(contents.get(), whole.bytes));
+    }
     const auto fill = [&](std::string who) -> Task<Status> {
         if (::lseek(contents.get(), 0, SEEK_SET) != 0) co_return fail_errno("reading an upload");
         FileContents all{.source = UniqueFd(::dup(contents.get())), .limit = gate::kUploadLimit};
@@ -193,6 +234,7 @@ EntryPtr Files::signer_of(const http::RequestHead& head) const
     const auto* const given = head.parameter("signature");
     if (given == nullptr) return nullptr;
     const auto link = link_of(head);
+    if (link.path.size() > kLongestPath) return nullptr; // hashed once for each sandbox
     for (const auto& entry : sandboxes_.all())
         if (!entry->token.empty() && equal_secret(signature(link, entry->token), *given)) return entry;
     return nullptr;
@@ -312,6 +354,7 @@ Task<void> Files::upload(EnvdCall& call)
         co_return;
     }
     std::vector<std::string> paths;
+    std::set<std::string> known;
     for (const auto& one : *all) {
         const auto path = resolve_path(*user, link.path.empty() ? one.name : link.path);
         const bool nameless = link.path.empty() && one.name.empty();
@@ -319,7 +362,7 @@ Task<void> Files::upload(EnvdCall& call)
             co_await send_error(exchange, 400, nameless ? "a file without a name" : path.error().message);
             co_return;
         }
-        if (std::ranges::find(paths, *path) != paths.end()) {
+        if (!known.insert(*path).second) {
             co_await send_error(exchange, 400,
                                 fmt::format("you cannot upload multiple files to the same path '{}'", *path));
             co_return;
@@ -328,7 +371,7 @@ Task<void> Files::upload(EnvdCall& call)
     }
     json::Array answer;
     for (std::size_t i = 0; i < paths.size(); ++i) {
-        auto done = co_await put(call, *user, paths[i], std::move((*all)[i].contents));
+        auto done = co_await put(call, *user, paths[i], std::move((*all)[i]));
         if (!done) {
             const auto entry =
                 co_await call.backend.stat_file(call.handle, {.path = paths[i], .user = user->name});

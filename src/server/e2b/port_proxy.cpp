@@ -34,7 +34,7 @@ bool hop_by_hop(std::string_view name)
 {
     for (const std::string_view one :
          {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
-          "transfer-encoding", "upgrade", "proxy-connection"})
+          "transfer-encoding", "upgrade", "proxy-connection", "expect"})
         if (http::same_word(name, one)) return true;
     return false;
 }
@@ -43,7 +43,7 @@ bool hop_by_hop(std::string_view name)
 bool for_us(std::string_view name)
 {
     for (const std::string_view one :
-         {"e2b-sandbox-id", "e2b-sandbox-port", "e2b-traffic-access-token", "x-access-token"})
+         {"e2b-sandbox-id", "e2b-sandbox-port", "e2b-traffic-access-token", "x-access-token", "x-api-key"})
         if (http::same_word(name, one)) return true;
     return false;
 }
@@ -123,8 +123,8 @@ Task<void> send_closed(http::Exchange& exchange, const Entry& entry, std::uint16
     (void)co_await exchange.send(http::json_response(502, out));
 }
 
-/// Reads until the head of the answer is complete; the rest of the bytes stays in `buffer`.
-Task<Status> read_head(http::Channel& inside, http::MessageParser& parser, std::string& buffer)
+/// Reads until a head is complete; the rest of the bytes stays in `buffer`.
+Task<Status> read_one_head(http::Channel& inside, http::MessageParser& parser, std::string& buffer)
 {
     while (!parser.head_done()) {
         if (!buffer.empty()) {
@@ -141,6 +141,19 @@ Task<Status> read_head(http::Channel& inside, http::MessageParser& parser, std::
         if (*n == 0) co_return fail(Code::Unavailable, "the program hung up without an answer");
     }
     co_return Status{};
+}
+
+/// The head of the answer, past those that only say that one will come.
+Task<Status> read_head(http::Channel& inside, std::optional<http::MessageParser>& parser, bool no_body,
+                       std::string& buffer)
+{
+    constexpr int most = 16;
+    for (int i = 0; i < most; ++i) {
+        parser.emplace(http::MessageParser::Kind::Response, no_body);
+        BERTH_CO_CHECK(co_await read_one_head(inside, *parser, buffer));
+        if (parser->status() >= 200 || parser->status() == 101) co_return Status{};
+    }
+    co_return fail(Code::Invalid, "the program says again and again that it will answer");
 }
 
 /// The answer's body to the client.
@@ -189,21 +202,25 @@ Task<void> speak(EnvdCall& call, std::uint16_t port, http::Channel& inside)
         co_await send_closed(exchange, *call.entry, port, "The sandbox is running but port is not open");
         co_return;
     }
-    http::MessageParser parser(http::MessageParser::Kind::Response, head.method == "HEAD");
+    std::optional<http::MessageParser> answer;
+    const bool no_body = head.method == "HEAD";
     std::string buffer;
     // An answer may come before the body has been sent.
     const bool has_body = head.chunked || head.length.value_or(0) > 0;
     Status got;
     if (has_body) {
-        auto both = co_await (read_head(inside, parser, buffer) && pass_body(exchange, inside));
+        auto both = co_await (read_head(inside, answer, no_body, buffer) && pass_body(exchange, inside));
         got = std::move(both);
     } else {
-        got = co_await read_head(inside, parser, buffer);
+        got = co_await read_head(inside, answer, no_body, buffer);
     }
+    if (got && answer->status() == 101 && !head.upgrade)
+        got = fail(Code::Invalid, "the program changed to a protocol that nobody asked for");
     if (!got) {
         co_await send_closed(exchange, *call.entry, port, got.error().message);
         co_return;
     }
+    http::MessageParser& parser = *answer;
     http::Pairs headers;
     std::optional<std::uint64_t> length;
     for (const auto& [name, value] : parser.headers()) {

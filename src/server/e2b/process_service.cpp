@@ -85,7 +85,6 @@ Task<void> ProcessService::recall(EnvdCall& call)
 {
     auto& entry = *call.entry;
     if (entry.processes_known) co_return;
-    entry.processes_known = true;
     auto running = co_await sandboxes_.ground().berth.lifecycle().settle_execs(entry.record);
     if (!running) co_return;
     for (const auto& exec : *running) {
@@ -103,6 +102,8 @@ Task<void> ProcessService::recall(EnvdCall& call)
         asio::co_spawn(co_await asio::this_coro::executor, mind_process(sandboxes_, call.entry, process),
                        asio::detached);
     }
+    // Last: whoever asks meanwhile looks for himself, and finds those that are there already.
+    entry.processes_known = true;
 }
 
 Task<ProcessService::Found> ProcessService::select(EnvdCall& call, const Selector& selector)

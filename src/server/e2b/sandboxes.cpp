@@ -98,6 +98,9 @@ Task<Status> Sandboxes::load()
     for (auto& one : found) {
         auto entry = std::make_shared<Entry>(std::move(one));
         auto record = co_await ground_.berth.lifecycle().find(entry->key());
+        // Only what is known to be gone is forgotten.
+        if (!record && record.error().code != Code::NotFound)
+            co_return std::unexpected(std::move(record).error());
         const bool there = record && record->live() && record->state != State::Creating;
         if (!there) {
             if (record) (void)co_await ground_.berth.lifecycle().destroy(record->id());
@@ -279,6 +282,7 @@ Task<Result<bool>> Sandboxes::resume(EntryPtr entry, bool keep_memory, std::chro
 
 Task<Status> Sandboxes::set_end(EntryPtr entry, WallTime end)
 {
+    BERTH_CO_TRY(const auto held, co_await alone(entry));
     entry->end = end;
     co_return co_await save(*entry);
 }

@@ -29,6 +29,7 @@ using namespace std::chrono_literals;
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kHeadPatience = 30s;  // from the first byte of a head to its last
 constexpr auto kIdlePatience = 630s; // clients reuse connections for ten minutes
+constexpr std::chrono::seconds kFirstPatience = 30s;
 constexpr auto kBreath = 50ms;
 constexpr std::size_t kPiece = std::size_t{16} << 10;
 
@@ -157,9 +158,11 @@ Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::str
 Task<void> Host::Parts::speak(Channel& channel, const std::string& peer)
 {
     std::string buffer;
-    for (;;) {
+    // Who has never said anything is not waited for as long as who has.
+    for (auto patience = kFirstPatience;; patience = kIdlePatience) {
         MessageParser parser(MessageParser::Kind::Request);
-        auto until = now() + kIdlePatience;
+        buffer.shrink_to_fit();
+        auto until = now() + patience;
         while (!parser.head_done()) {
             if (!buffer.empty()) {
                 const auto used = parser.feed(buffer);

@@ -17,24 +17,28 @@ Inflater& Inflater::operator=(Inflater&&) noexcept = default;
 Inflater::~Inflater() = default;
 bool Inflater::done() const noexcept { return stream_->done; }
 
-Status Inflater::feed(std::string_view bytes, std::string& out)
+Result<bool> Inflater::feed(std::string& bytes, std::string& out, std::size_t most)
 {
     auto& z = stream_->z;
-    std::string in(bytes); // zlib's interface is older than const
-    z.next_in = reinterpret_cast<Bytef*>(in.data());
-    z.avail_in = static_cast<uInt>(in.size());
-    while (z.avail_in > 0 && !stream_->done) {
+    z.next_in = reinterpret_cast<Bytef*>(bytes.data());
+    z.avail_in = static_cast<uInt>(bytes.size());
+    bool full = true; // the last piece was filled: zlib may hold more
+    const std::size_t before = out.size();
+    while (full && !stream_->done && out.size() - before < most) {
         char piece[32768];
         z.next_out = reinterpret_cast<Bytef*>(&piece[0]);
         z.avail_out = sizeof piece;
         const int code = ::inflate(&z, Z_NO_FLUSH);
         out.append(&piece[0], sizeof piece - z.avail_out);
+        full = z.avail_out == 0 || z.avail_in > 0;
         if (code == Z_STREAM_END) stream_->done = true;
+        if (code == Z_BUF_ERROR) full = false;
         if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
             return fail(Code::Invalid, "the body is not gzip");
     }
-    if (stream_->done && z.avail_in > 0) return fail(Code::Invalid, "bytes behind the end of gzip");
-    return {};
+    bytes.erase(0, bytes.size() - z.avail_in);
+    if (stream_->done && !bytes.empty()) return fail(Code::Invalid, "bytes behind the end of gzip");
+    return full && !stream_->done;
 }
 
 } // namespace berth::http

@@ -16,8 +16,10 @@ public:
     Inflater& operator=(Inflater&&) noexcept;
     ~Inflater();
 
-    /// Invalid: not gzip. `out` may grow by a thousand times the input: whoever counts has a limit.
-    [[nodiscard]] Status feed(std::string_view bytes, std::string& out);
+    /// Takes from the front of `bytes`, which it shortens, until they are used up or `out` has grown by
+    /// about `most`: a byte may stand for a thousand. True: there may be more without further bytes. Invalid:
+    /// not gzip.
+    [[nodiscard]] Result<bool> feed(std::string& bytes, std::string& out, std::size_t most);
     /// The end of the stream was seen.
     [[nodiscard]] bool done() const noexcept;
 

@@ -53,6 +53,19 @@ Result<policy::Policy> read_policy(const json::Reader& reader)
     return out;
 }
 
+/// A client may ask for less than everybody has, not for more.
+Status within_ceiling(const policy::Policy& asked)
+{
+    const auto most = policy::preset("sandbox");
+    if (!most) return std::unexpected(most.error());
+    if (asked.nested_namespaces)
+        return fail(Code::Denied, "nested namespaces cannot be had through the server");
+    if (asked.limits.pids > most->limits.pids || asked.limits.open_files > most->limits.open_files)
+        return fail(Code::Denied,
+                    "more processes or open files than the usual cannot be had through the server");
+    return {};
+}
+
 Result<AcquireRequest> read_request(const json::Reader& reader, const std::string& tenant)
 {
     BERTH_TRY(const auto only, reader.find("template"));
@@ -78,6 +91,7 @@ Result<AcquireRequest> read_request(const json::Reader& reader, const std::strin
         return fail(Code::Denied, "network 'host' cannot be had through the server");
     if (!out.spec.policy.devices.empty())
         return fail(Code::Denied, "devices cannot be had through the server");
+    BERTH_CHECK(within_ceiling(out.spec.policy));
     BERTH_TRY(out.retention.idle, seconds_at(reader, "idle_seconds"));
     BERTH_TRY(out.retention.lifetime, seconds_at(reader, "lifetime_seconds"));
     BERTH_TRY(const auto on_idle, text_at(reader, "on_idle"));

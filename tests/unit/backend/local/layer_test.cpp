@@ -8,6 +8,7 @@
 #include "backend/local/layer_manifest.hpp"
 #include "backend/local/stop_start.hpp"
 #include "sys/cgroup.hpp"
+#include "sys/remove_tree.hpp"
 
 namespace berth::local {
 namespace {
@@ -371,7 +372,7 @@ TEST_F(Layers, AKeeperWhoseDirectoryIsGoneIsEnded)
 {
     const auto kept = make(rooted()), robbed = make(rooted());
     const auto keeper = record_of(robbed).keeper;
-    fs::remove_all(directory_of(robbed));
+    fs::rename(directory_of(robbed), dir_ + "/elsewhere"); // an ordinary user cannot remove all of it
     EXPECT_THAT(collect(true).objects, ElementsAre("keeper of " + robbed.native));
     EXPECT_TRUE(sys::process_of(keeper.pid)) << "only told";
     EXPECT_THAT(collect().objects, ElementsAre("keeper of " + robbed.native));
@@ -379,6 +380,8 @@ TEST_F(Layers, AKeeperWhoseDirectoryIsGoneIsEnded)
     EXPECT_TRUE(!now || now->start_time != keeper.start_time);
     EXPECT_EQ(run(kept, "echo here"), "here\n");
     ASSERT_TRUE(run_task(backend_->destroy(robbed)));
+    const UniqueFd place(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    EXPECT_TRUE(sys::remove_tree(place.get(), "elsewhere"));
 }
 
 TEST_F(Layers, DoubtKeepsEveryLayer)

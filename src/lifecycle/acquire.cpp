@@ -128,12 +128,22 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
 Task<Result<SandboxRecord>> Lifecycle::finish_creating(SandboxRecord record)
 {
     BERTH_CO_TRY(const auto found, co_await look(record));
-    if (found.health != Health::Healthy || found.state != State::Running) {
+    // What was to come from a snapshot comes from it: one that runs may have got only a part of a tar.
+    std::optional<SnapshotSource> from;
+    if (!record.latest_snapshot.empty()) {
+        BERTH_CO_TRY(auto snapshot, co_await find_snapshot(record.latest_snapshot));
+        BERTH_CO_TRY(from, co_await source_of(std::move(snapshot)));
+    }
+    const bool stands = found.health == Health::Healthy && found.state == State::Running;
+    if (!stands && record.spec.labels.contains(std::string(kForkLabel)) && !from)
+        co_return fail(Code::NotFound, "sandbox {} is a fork that was never finished: berth gc removes it",
+                       record.id());
+    if (!stands || from) {
         BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
         BERTH_CO_CHECK(co_await where->destroy(handle(record)));
-        BERTH_CO_TRY(record, co_await make_instance(std::move(record), std::nullopt));
+        BERTH_CO_TRY(record, co_await make_instance(std::move(record), std::move(from)));
     }
-    Events usable{events::created(record), events::started(record)};
+    Events usable{events::created(record), events::started(record, record.latest_snapshot)};
     co_return co_await change(std::move(record), Transition::Usable, std::move(usable));
 }
 

@@ -121,11 +121,7 @@ Task<Result<MoveAnswer>> Lifecycle::move(std::string ref, MoveWish wish)
     BERTH_CO_TRY(answer.kind, common_kind(*here, *there, record.spec, wish.kind));
     tell_fidelity(record.spec, answer.kind, answer);
     const auto begun = clock_.steady();
-    // Archives are read from what runs; and what is written after the snapshot would be lost.
-    const bool was_stopped = record.state == State::Stopped;
-    if (was_stopped) {
-        BERTH_CO_TRY([[maybe_unused]] const auto started, co_await here->start(handle(record)));
-    }
+    // What is written after the snapshot would be lost.
     const bool still = record.state == State::Running && here->capabilities().can(Operation::Pause);
     if (still) BERTH_CO_CHECK(co_await here->pause(handle(record)));
     if (record.state == State::Running && !still)
@@ -147,7 +143,6 @@ Task<Result<MoveAnswer>> Lifecycle::move(std::string ref, MoveWish wish)
         moved = std::unexpected(std::move(taken).error());
     }
     if (!moved) {
-        if (was_stopped) (void)co_await here->stop(handle(record), std::chrono::seconds(5));
         if (still) (void)co_await here->resume(handle(record));
         co_return std::unexpected(
             std::move(moved).error().while_doing(fmt::format("moving {} to {}", record.id(), wish.backend)));

@@ -19,7 +19,10 @@ Task<Result<std::optional<Acquired>>> Lifecycle::resume_tiers(SandboxRecord reco
                        record.failure.empty() ? "" : ": ", record.failure);
     if (record.state == State::Creating) {
         BERTH_CO_TRY(auto made, co_await finish_creating(std::move(record)));
-        co_return Acquired{.record = std::move(made), .tier = Tier::Fresh};
+        const bool restored = !made.latest_snapshot.empty();
+        co_return Acquired{.record = made,
+                           .tier = restored ? Tier::Restored : Tier::Fresh,
+                           .snapshot = made.latest_snapshot};
     }
     BERTH_CO_TRY(const auto found, co_await look(record));
     if (found.health == Health::Gone)

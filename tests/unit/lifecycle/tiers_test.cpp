@@ -222,6 +222,35 @@ TEST_F(Tiers, ADeadMakersSandboxIsFinishedByTheNextWhoAsks)
     EXPECT_EQ(finished.record.state, State::Running);
 }
 
+TEST_F(Tiers, ADeadMakersRestoreIsFinishedFromItsSnapshotAndAForkNotAtAll)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(wish("demo"))));
+    const auto taken = run_task(one->lifecycle->snapshot("demo", {}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    SandboxRecord half;
+    half.spec = wish("back").spec;
+    half.spec.id = "sbx_01jd7f3k2m0000000000000000";
+    half.key = "back";
+    half.backend = "world";
+    half.native = half.spec.id;
+    half.latest_snapshot = taken->record.id;
+    ASSERT_TRUE(one->store->insert(half, {}));
+    world_->instances[half.native] = {.spec = half.spec}; // made, and perhaps not filled
+    const auto back = must(run_task(one->lifecycle->use("back")));
+    EXPECT_EQ(back.tier, Tier::Restored);
+    EXPECT_EQ(back.snapshot, taken->record.id);
+    EXPECT_EQ(world_->instances.at(half.native).from, taken->record.id) << "never an empty one";
+
+    half.spec.id = half.native = "sbx_01jd7f3k2m0000000000000001";
+    half.key.clear();
+    half.latest_snapshot.clear();
+    half.spec.labels[std::string(kForkLabel)] = "sbx_source";
+    ASSERT_TRUE(one->store->insert(half, {}));
+    EXPECT_EQ(run_task(one->lifecycle->use(half.spec.id)).error().code, Code::NotFound);
+    EXPECT_FALSE(world_->instances.contains(half.native));
+}
+
 TEST_F(Tiers, ThirtyTwoThreadsGetOneSandbox)
 {
     std::vector<std::unique_ptr<Process>> all;

@@ -43,6 +43,7 @@ Result<std::vector<SandboxRecord>> records(const LsOptions& o)
 
 std::string state_of(const SandboxRecord& record)
 {
+    if (!record.damage.empty()) return "damaged";
     if (!record.superseded_by.empty() && record.state != State::Destroyed)
         return fmt::format("{},superseded", to_string(record.state));
     return std::string(to_string(record.state));

@@ -106,6 +106,11 @@ public:
         return to_->keep_alive(std::move(s), t);
     }
     Task<Result<SandboxHandle>> attach(std::string native) override { return to_->attach(std::move(native)); }
+    Task<Result<std::optional<SandboxHandle>>> adopt(CreateRequest request) override
+    {
+        return to_->adopt(std::move(request));
+    }
+    Task<Status> release(SandboxHandle sandbox) override { return to_->release(std::move(sandbox)); }
     Task<Result<Collected>> collect(std::string d, bool dry) override
     {
         return to_->collect(std::move(d), dry);

@@ -161,6 +161,13 @@ Task<Status> Backend::keep_alive(SandboxHandle, std::chrono::seconds) { co_retur
 
 Task<Result<SandboxHandle>> Backend::attach(std::string) { co_return unsupported(Operation::Attach, name()); }
 
+Task<Result<std::optional<SandboxHandle>>> Backend::adopt(CreateRequest)
+{
+    co_return std::optional<SandboxHandle>{};
+}
+
+Task<Status> Backend::release(SandboxHandle) { co_return Status{}; }
+
 Task<Result<Collected>> Backend::collect(std::string, bool) { co_return Collected{}; }
 
 Task<Result<UniqueFd>> Backend::open_file(SandboxHandle sandbox, FilePath file)

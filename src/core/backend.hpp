@@ -202,6 +202,12 @@ public:
     virtual Task<Status> keep_alive(SandboxHandle sandbox, std::chrono::seconds time);
     /// Borrows an instance somebody else made: its canonical handle.
     virtual Task<Result<SandboxHandle>> attach(std::string native);
+    /// The instance that another program made for this key with an equal spec is ours from now on; nothing:
+    /// there is none. By default there never is.
+    virtual Task<Result<std::optional<SandboxHandle>>> adopt(CreateRequest request);
+    /// Lets an instance go that somebody else made: what we put into it is gone, the rest as it was. One of
+    /// our own is left alone.
+    virtual Task<Status> release(SandboxHandle sandbox);
     /// Removes parts that no instance and no snapshot below `snapshots` uses any more.
     virtual Task<Result<Collected>> collect(std::string snapshots, bool dry_run);
 

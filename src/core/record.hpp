@@ -41,6 +41,7 @@ struct SandboxRecord {
     std::string superseded_by; ///< the record that took its key with another spec
     Retention retention;
     std::string failure; ///< why it has failed
+    std::string damage;  ///< why the store cannot read it; then only names, backend and state are true
     WallTime created{};
     WallTime changed{}; ///< when its state did
     WallTime last_used{};

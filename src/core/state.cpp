@@ -34,6 +34,7 @@ constexpr Row kTable[] = {
     {State::Failed, Transition::Destroy, State::Destroyed},
     {State::Attached, Transition::Detach, State::Detached},
     {State::Attached, Transition::Missing, State::Lost},
+    {State::Detached, Transition::Attach, State::Attached},
 };
 
 } // namespace

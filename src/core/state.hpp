@@ -20,6 +20,7 @@ enum class Transition {
     Missing,  ///< the backend says the instance is gone
     Restored, ///< remade from a snapshot, as a new generation
     Detach,   ///< a borrowed instance is let go
+    Attach,   ///< and borrowed again
     Destroy,
 };
 

@@ -62,7 +62,7 @@ public:
     [[nodiscard]] virtual Result<std::optional<SandboxRecord>> find(const std::string& id) = 0;
     /// The live one.
     [[nodiscard]] virtual Result<std::optional<SandboxRecord>> find_key(const std::string& key) = 0;
-    /// Sorted by id, which is by age.
+    /// Sorted by id, which is by age. One that cannot be read is among them, and says so.
     [[nodiscard]] virtual Result<std::vector<SandboxRecord>> list(const RecordQuery& query) = 0;
 
     /// Its sandbox is used from now on, and to be looked at again at `due`.

@@ -8,7 +8,7 @@ int keep(int argc, char** argv);
 
 /// pid 1 of a container that an engine made: PROGRAM, "c", the path to listen at, then uids as above. Who
 /// connects must come from outside: whatever runs inside sees the same path. SIGTERM, an engine's word for
-/// stop, is obeyed as STOP.
+/// stop, is obeyed as STOP. "cn": nothing it starts gains privileges.
 int keep_container(int argc, char** argv);
 
 /// pid 1 of a one-shot sandbox: "o", flags, uid, gid, cwd, command... (wire_messages.hpp).

@@ -61,7 +61,12 @@ namespace {
 
 int enter(int argc, char** argv, char** envp)
 {
-    if (argc >= 3 && argv[1][0] == 'c' && argv[1][1] == '\0') return keep_container(argc, argv);
+    if (argc >= 3 && argv[1][0] == 'c') {
+        if (argv[1][1] == '\0') return keep_container(argc, argv);
+        // For containers whose engine was not asked for it.
+        if (argv[1][1] == 'n' && argv[1][2] == '\0' && call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+            return keep_container(argc, argv);
+    }
     if (argc < 2 || argv[0][1] != '\0') return 125;
     if (argv[0][0] == 'k') return keep(argc, argv);
     if (argv[0][0] == 'o') return run_once(argc, argv, envp);

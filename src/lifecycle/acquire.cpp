@@ -35,10 +35,9 @@ Status check(const AcquireRequest& request)
 
 } // namespace
 
-/// The instance of a record that says `creating`, from its template or from a snapshot.
-Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::optional<SnapshotSource> from)
+/// What a backend is asked for, with the record's volumes in their places.
+Task<Result<CreateRequest>> Lifecycle::instance_wish(SandboxRecord& record)
 {
-    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
     const std::string owner = record.key.empty() ? record.id() : record.key;
     BERTH_CO_CHECK(
         co_await pool_.call([&] { return volumes::provide(volume_directory(), owner, record.spec); }));
@@ -49,6 +48,27 @@ Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::
                       .owner = store_.owner(),
                       .created = clock_.now(),
                       .generation = record.generation};
+    co_return request;
+}
+
+/// What another program made for the same key and specification, as the instance of a record that says
+/// `creating`.
+Task<Result<std::optional<SandboxRecord>>> Lifecycle::adopt_instance(SandboxRecord record)
+{
+    if (record.key.empty()) co_return std::optional<SandboxRecord>{};
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    BERTH_CO_TRY(auto request, co_await instance_wish(record));
+    BERTH_CO_TRY(const auto found, co_await where->adopt(std::move(request)));
+    if (!found) co_return std::optional<SandboxRecord>{};
+    record.native = found->native;
+    co_return record;
+}
+
+/// The instance of a record that says `creating`, from its template or from a snapshot.
+Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::optional<SnapshotSource> from)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    BERTH_CO_TRY(auto request, co_await instance_wish(record));
     const bool tar = from && from->kind == snapshot_kind::kWorkspaceTar;
     if (!tar) request.from = from;
     BERTH_CO_TRY(auto made, co_await where->create(std::move(request)));
@@ -112,10 +132,19 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
     hooks::kill_point("sandbox recorded");
     SandboxRecord keyed = record;
     keyed.key = request.key;
-    auto made = co_await make_instance(std::move(keyed), std::nullopt);
+    // Whoever had the key before us had no other's work either: only a key's first sandbox adopts.
+    auto adopted = old ? Result<std::optional<SandboxRecord>>{} : co_await adopt_instance(keyed);
+    if (!adopted) co_return std::unexpected(co_await give_up(std::move(record), std::move(adopted).error()));
+    auto made = *adopted ? Result<SandboxRecord>(**std::move(adopted))
+                         : co_await make_instance(std::move(keyed), std::nullopt);
     if (!made) co_return std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
     hooks::kill_point("instance made");
     Events usable{events::created(*made), events::started(*made)};
+    if (*adopted) {
+        answer.tier = Tier::Attached;
+        answer.notes.push_back("made by another program for the same key and specification: it is ours now");
+        usable.push_back(events::other(*made, "berth.sandbox_adopted"));
+    }
     if (old) {
         BERTH_CO_TRY(answer.record, co_await supersede(*std::move(old), *std::move(made), std::move(usable)));
     } else {
@@ -140,6 +169,7 @@ Task<Result<SandboxRecord>> Lifecycle::finish_creating(SandboxRecord record)
                        record.id());
     if (!stands || from) {
         BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+        BERTH_CO_CHECK(co_await where->release(handle(record))); // one that was to be adopted has work in it
         BERTH_CO_CHECK(co_await where->destroy(handle(record)));
         BERTH_CO_TRY(record, co_await make_instance(std::move(record), std::move(from)));
     }

@@ -56,6 +56,7 @@ json::Object record(const SandboxRecord& one)
     out["latest_snapshot"] = text_or_null(one.latest_snapshot);
     out["superseded_by"] = text_or_null(one.superseded_by);
     out["failure"] = text_or_null(one.failure);
+    if (!one.damage.empty()) out["damage"] = one.damage;
     out["spec_hash"] = text_or_null(one.spec_hash);
     out["created"] = time_or_null(one.created);
     out["changed"] = time_or_null(one.changed);

@@ -101,6 +101,7 @@ Task<Status> Lifecycle::collect_due(GcWish wish, GcReport& report)
         BERTH_CO_TRY(auto page, co_await stored([&](Store& store) { return store.list(query); }));
         for (auto& record : page) {
             after = record.id();
+            if (!record.damage.empty()) continue;
             BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
             if (!held) continue;
             BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
@@ -120,6 +121,11 @@ Task<Status> Lifecycle::collect_dead(GcWish wish, GcReport& report)
         BERTH_CO_TRY(auto page, co_await stored([&](Store& store) { return store.list(query); }));
         for (auto& record : page) {
             after = record.id();
+            if (!record.damage.empty()) {
+                note(report, "leave alone", record.id(), "its record cannot be read: berth rm removes it",
+                     fail(Code::Internal, "{}", record.damage));
+                continue;
+            }
             const bool unfinished = record.state == State::Creating;
             const bool superseded = !record.superseded_by.empty() && record.state != State::Destroyed &&
                                     record.state != State::Failed &&
@@ -147,7 +153,9 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
     BERTH_CO_TRY(const auto all, co_await where->scan());
     for (const auto& found : all) {
         if (found.labels.owner != store_.owner() && !found.labels.owner.empty()) continue;
-        BERTH_CO_TRY(auto record, co_await stored([&](Store& s) { return s.find(found.sandbox.sandbox); }));
+        auto read = co_await stored([&](Store& s) { return s.find(found.sandbox.sandbox); });
+        if (!read) continue; // told already; what it is to be, nobody knows
+        auto record = *std::move(read);
         if (!record && found.labels.owner.empty()) continue; // nobody says whose it is
         SandboxRecord nameless;
         nameless.spec.id = found.sandbox.sandbox;
@@ -168,7 +176,10 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
                                 : other ? fmt::format("its sandbox is at generation {}", record->generation)
                                         : fmt::format("its sandbox is {}", to_string(record->state));
         Status done;
-        if (!wish.dry_run) done = co_await where->destroy(found.sandbox);
+        // What failed may have failed while it was being adopted: then it is not ours.
+        if (!wish.dry_run && record && record->state == State::Failed)
+            done = co_await where->release(found.sandbox);
+        if (!wish.dry_run && done) done = co_await where->destroy(found.sandbox);
         note(report, "remove instance", found.sandbox.native, why, done);
     }
     co_return Status{};

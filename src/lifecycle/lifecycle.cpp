@@ -81,6 +81,7 @@ Task<Result<SandboxRecord>> Lifecycle::find(std::string ref)
 {
     BERTH_CO_TRY(auto found, co_await stored([&](Store& store) { return find_in(store, ref); }));
     if (!found) co_return fail(Code::NotFound, "no sandbox '{}': berth ls lists them", printable(ref, 80));
+    if (!found->damage.empty()) co_return fail(Code::Internal, "{}", found->damage);
     co_return *std::move(found);
 }
 

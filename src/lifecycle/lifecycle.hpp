@@ -91,6 +91,8 @@ private:
     Task<Result<SandboxRecord>> change(SandboxRecord record, Transition transition, Events events);
 
     // A sandbox that is locked, from here on.
+    Task<Result<CreateRequest>> instance_wish(SandboxRecord& record);
+    Task<Result<std::optional<SandboxRecord>>> adopt_instance(SandboxRecord record);
     Task<Result<SandboxRecord>> make_instance(SandboxRecord record, std::optional<SnapshotSource> from);
     Task<Error> give_up(SandboxRecord record, Error error);
     Task<Result<SandboxRecord>> supersede(SandboxRecord old, SandboxRecord record, Events events);
@@ -104,6 +106,7 @@ private:
     Task<Result<SandboxRecord>> replace_instance(SandboxRecord record, SnapshotRecord snapshot,
                                                  std::string why);
     Task<Result<SandboxRecord>> remove(SandboxRecord record, std::string why);
+    Task<Result<std::optional<SandboxRecord>>> remove_damaged(std::string ref);
     Task<Result<SnapshotAnswer>> take(SandboxRecord record, SnapshotWish wish);
     Task<Result<SnapshotTaken>> take_tar(SandboxRecord record, SnapshotRequest request);
     Task<Status> drop(SnapshotRecord snapshot, std::string why);

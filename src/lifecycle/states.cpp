@@ -2,6 +2,7 @@
 // when the backend has confirmed it.
 
 #include "base/hooks.hpp"
+#include "base/ids.hpp"
 #include "base/strings.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
@@ -83,6 +84,8 @@ Task<Result<SandboxRecord>> Lifecycle::remove(SandboxRecord record, std::string 
 {
     if (record.state == State::Destroyed || record.state == State::Detached) co_return record;
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    // One that was being adopted is not ours yet, and has somebody's work in it.
+    if (record.state == State::Creating) BERTH_CO_CHECK(co_await where->release(handle(record)));
     BERTH_CO_CHECK(co_await where->destroy(handle(record)));
     hooks::kill_point("instance destroyed");
     BERTH_CO_TRY(const auto running, co_await stored([&](Store& s) { return s.execs(record.id(), true); }));
@@ -96,8 +99,24 @@ Task<Result<SandboxRecord>> Lifecycle::remove(SandboxRecord record, std::string 
     co_return co_await change(std::move(record), Transition::Destroy, std::move(told));
 }
 
+/// Nobody can use it any more, but its instance must not stay for ever.
+Task<Result<std::optional<SandboxRecord>>> Lifecycle::remove_damaged(std::string ref)
+{
+    BERTH_CO_TRY(auto some,
+                 co_await stored([&](Store& s) { return s.list({.id_prefix = ref, .limit = 2}); }));
+    if (some.size() != 1 || some[0].damage.empty()) co_return std::optional<SandboxRecord>{};
+    auto& record = some[0];
+    BERTH_CO_TRY(const auto held, co_await lock(record.key.empty() ? record.id() : "key:" + record.key));
+    BERTH_CO_TRY(auto gone, co_await remove(std::move(record), "asked; its record was damaged"));
+    co_return gone;
+}
+
 Task<Result<SandboxRecord>> Lifecycle::destroy(std::string ref)
 {
+    if (is_id(ref, "sbx_")) {
+        BERTH_CO_TRY(auto removed, co_await remove_damaged(ref));
+        if (removed) co_return *std::move(removed);
+    }
     BERTH_CO_TRY(auto held, co_await find_locked(ref));
     BERTH_CO_CHECK(refuse_borrowed(held.record, "destroyed"));
     co_return co_await remove(std::move(held.record), "asked");
@@ -125,6 +144,14 @@ Task<Result<Acquired>> Lifecycle::attach(std::string name_of_backend, std::strin
     BERTH_CO_TRY(const auto held, co_await lock("key:" + key));
     BERTH_CO_TRY(auto known, co_await stored([&](Store& store) { return store.find_key(key); }));
     if (known) co_return Acquired{.record = *std::move(known), .tier = Tier::Attached};
+    // Let go before, and borrowed again: the same sandbox.
+    BERTH_CO_TRY(auto before, co_await stored([&](Store& store) { return store.find(borrowed.sandbox); }));
+    if (before && before->state == State::Detached) {
+        if (!name.empty()) before->spec.name = name;
+        Events again{events::other(*before, "sandbox_attached", borrowed.native)};
+        BERTH_CO_TRY(auto record, co_await change(*std::move(before), Transition::Attach, std::move(again)));
+        co_return Acquired{.record = std::move(record), .tier = Tier::Attached};
+    }
     SandboxRecord record;
     record.spec.id = borrowed.sandbox;
     record.spec.name = name;
@@ -145,6 +172,9 @@ Task<Result<SandboxRecord>> Lifecycle::detach(std::string ref)
     if (held.record.state != State::Attached)
         co_return fail(Code::Conflict, "sandbox {} is our own, not borrowed: berth stop or berth rm ends it",
                        held.record.id());
+    BERTH_CO_TRY(auto* const where, co_await backend(held.record.backend));
+    BERTH_CO_CHECK(co_await where->release(handle(held.record)));
+    hooks::kill_point("instance released");
     Events told{events::other(held.record, "sandbox_detached", held.record.native)};
     co_return co_await change(std::move(held.record), Transition::Detach, std::move(told));
 }

@@ -26,6 +26,9 @@ Result<std::map<std::string, std::vector<std::string>>> users(Store& store)
         BERTH_TRY(const auto page, store.list(query));
         for (const auto& record : page) {
             if (!may_run(record)) continue;
+            if (!record.damage.empty())
+                return fail(Code::Internal, "nobody can tell which volumes {} uses: {} (berth rm {})",
+                            record.id(), record.damage, record.id());
             const std::string& key = record.key.empty() ? record.id() : record.key;
             for (const auto& volume : record.spec.volumes)
                 out[volume_directory_name(key, volume.name)].push_back(record.id());

@@ -13,7 +13,7 @@
 
 #include "base/ids.hpp"
 #include "berth/berth.hpp"
-#include "support/docker_engine.hpp"
+#include "docker/docker_fixture.hpp"
 
 namespace berth {
 namespace {
@@ -21,122 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-const test::DockerEngine& engine()
-{
-    static const test::DockerEngine one;
-    return one;
-}
-
-/// What a command of this machine prints.
-std::string command(const std::string& text)
-{
-    std::string out;
-    FILE* pipe = ::popen((text + " 2>&1").c_str(), "r");
-    char piece[4096];
-    for (std::size_t n; (n = ::fread(&piece[0], 1, sizeof piece, pipe)) > 0;) out.append(&piece[0], n);
-    const int status = ::pclose(pipe);
-    EXPECT_EQ(status, 0) << text << ": " << out;
-    while (!out.empty() && out.back() == '\n') out.pop_back();
-    return out;
-}
-
-class Docker : public ::testing::Test {
-protected:
-    void SetUp() override
-    {
-        if (!engine().ready()) GTEST_SKIP() << engine().reason();
-        char path[] = "/tmp/berth-dockertest-XXXXXX";
-        data_ = ::mkdtemp(&path[0]);
-        berth_ = open();
-    }
-    void TearDown() override
-    {
-        if (data_.empty()) return;
-        const auto all = berth_->store().list({.with_dead = true});
-        for (const auto& record : *all) (void)berth_->run(berth_->lifecycle().destroy(record.id()));
-        berth_.reset();
-        std::error_code ignored;
-        std::filesystem::remove_all(data_, ignored);
-    }
-    std::unique_ptr<Berth> open()
-    {
-        auto opened = Berth::open({.data = data_, .threads = 4});
-        EXPECT_TRUE(opened) << opened.error().line();
-        return opened ? *std::move(opened) : nullptr;
-    }
-    static AcquireRequest wish(const std::string& key)
-    {
-        AcquireRequest out;
-        out.key = key;
-        out.backend = "docker";
-        out.spec.policy = *policy::preset("sandbox");
-        out.spec.root = {.kind = Template::Kind::Tar, .path = engine().root_tar(), .tag = {}};
-        return out;
-    }
-    Result<Acquired> acquire(AcquireRequest request)
-    {
-        return berth_->run(berth_->lifecycle().acquire(std::move(request)));
-    }
-    std::string made(const std::string& key = "demo")
-    {
-        const auto acquired = acquire(wish(key));
-        EXPECT_TRUE(acquired) << acquired.error().line();
-        return acquired ? acquired->record.native : std::string{};
-    }
-    std::string shell(const std::string& ref, const std::string& script, const std::string& user = {})
-    {
-        ExecSpec exec;
-        exec.argv = {"sh", "-c", script};
-        exec.user = user;
-        exec.timeout = 30s;
-        std::string output;
-        RunStreams streams;
-        streams.on_event = [&](const ExecEvent& event) { output += event.bytes; };
-        const auto outcome = berth_->run(berth_->exec(ref, std::move(exec), std::move(streams)));
-        EXPECT_TRUE(outcome) << outcome.error().line();
-        if (outcome) EXPECT_TRUE(outcome->status.success()) << to_string(outcome->status) << ": " << output;
-        return output;
-    }
-    static std::string ours() { return command("docker ps -aq --no-trunc --filter label=berth.sandbox.id"); }
-
-    std::string data_;
-    std::unique_ptr<Berth> berth_;
-};
-
-TEST_F(Docker, LeavesStrangersAlone)
-{
-    made();
-    const auto image = command("docker images -q berth-template | head -n 1");
-    std::vector<std::string> strangers;
-    for (int i = 0; i < 20; ++i)
-        strangers.push_back(
-            command("docker create --network none --label other=berth.sandbox.id " + image + " /bin/true"));
-    const auto like = command("docker create --network none --name berth-like --label exo.sandbox.key=a " +
-                              image + " /bin/true");
-    ASSERT_TRUE(berth_->run(berth_->lifecycle().destroy("demo")));
-    ASSERT_TRUE(berth_->run(berth_->lifecycle().collect({.grace = 0s, .keep_last = 0})));
-    EXPECT_THAT(ours(), IsEmpty());
-    for (const auto& one : strangers)
-        EXPECT_EQ(command("docker inspect -f '{{.State.Status}}' " + one), "created");
-    command("docker rm -f " + like);
-    for (const auto& one : strangers) command("docker rm " + one);
-}
-
-TEST_F(Docker, IsFoundByTheRulesOfExo)
-{
-    auto request = wish("conversation:c:s");
-    request.spec.workdir = "/tmp";
-    ASSERT_TRUE(acquire(request));
-    const auto container = ours();
-    const auto hash =
-        command("docker inspect -f '{{index .Config.Labels \"exo.sandbox.spec-hash\"}}' " + container);
-    EXPECT_EQ(hash.size(), 16u);
-    EXPECT_EQ(command("docker ps -q --no-trunc --filter label=exo.sandbox.key=conversation:c:s "
-                      "--filter label=exo.sandbox.spec-hash=" +
-                      hash),
-              container);
-}
 
 TEST_F(Docker, SixtyFourProcessesGetOneSandbox)
 {
@@ -319,28 +203,6 @@ TEST_F(Docker, PullsFromARegistryWhatItDoesNotHave)
     const auto away = acquire(request);
     ASSERT_FALSE(away);
     EXPECT_EQ(away.error().code, Code::Unavailable) << away.error().line();
-}
-
-TEST_F(Docker, BorrowsAContainerThatSomebodyElseMade)
-{
-    made();
-    const auto image = command("docker inspect -f '{{.Image}}' " + ours());
-    const auto theirs = command("docker run -d --network none --name theirs " + image + " sleep 1000");
-    const auto attached = berth_->run(berth_->lifecycle().attach("docker", "theirs", "borrowed"));
-    ASSERT_TRUE(attached) << attached.error().line();
-    EXPECT_EQ(shell("borrowed", "id -un; echo in > /tmp/note"), "user\n");
-    EXPECT_EQ(command("docker exec theirs cat /tmp/note"), "in");
-    const auto again = berth_->run(berth_->lifecycle().attach("docker", theirs.substr(0, 12), ""));
-    ASSERT_TRUE(again) << again.error().line();
-    EXPECT_EQ(again->record.id(), attached->record.id());
-    EXPECT_EQ(berth_->run(berth_->lifecycle().stop("borrowed", 0s)).error().code, Code::Denied);
-    command("docker restart -t 0 theirs");
-    EXPECT_EQ(shell("borrowed", "cat /tmp/note"), "in\n") << "a keeper is put in anew";
-    ASSERT_TRUE(berth_->run(berth_->lifecycle().detach("borrowed")));
-    ASSERT_TRUE(berth_->run((*berth_->backend("docker"))->destroy(Lifecycle::handle(attached->record))));
-    EXPECT_EQ(command("docker inspect -f '{{.State.Status}}' theirs"), "running");
-    EXPECT_EQ(command("docker exec theirs sh -c 'ls -a / | grep -c berth- || true'"), "0");
-    command("docker rm -f theirs");
 }
 
 TEST_F(Docker, MovesHereAndBackWithItsWork)

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <thread>
 
+#include "backend/docker/inspect.hpp"
+#include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/json_reader.hpp"
 #include "base/sha256.hpp"
@@ -77,12 +79,6 @@ Result<std::string> keeper_bytes()
     return bytes;
 }
 
-Result<Container> inspect(const Engine& engine, const std::string& id)
-{
-    BERTH_TRY(const auto document, engine.get("/containers/" + url_encode(id) + "/json"));
-    return parse_container(document);
-}
-
 /// A directory below a process's root, whatever links lie on the way.
 Result<UniqueFd> open_in_root(int pid, const std::string& path)
 {
@@ -94,6 +90,16 @@ Result<UniqueFd> open_in_root(int pid, const std::string& path)
     UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof how)));
     if (!fd) return fail_errno("opening {} of process {}", path, pid);
     return fd;
+}
+
+/// As far as that is possible: a directory of ours that stays does no harm.
+void remove_inside(const Container& container, const Instance& instance)
+{
+    UniqueFd root(
+        ::open(fmt::format("/proc/{}/root", container.pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!root) return;
+    if (const auto files = sys::SandboxFiles::open(std::move(root), {.uid = 0, .gid = 0}))
+        (void)files->remove(instance.inside, sys::Depth::Tree);
 }
 
 } // namespace
@@ -108,11 +114,12 @@ Result<UniqueFd> keeper_place(int directory, const Instance& instance)
 
 Status insert_keeper(const Engine& engine, int directory, Instance& instance)
 {
-    BERTH_TRY(const auto container, inspect(engine, instance.container));
+    BERTH_TRY(const auto container, inspect_container(engine, instance.container));
     if (!container.running || container.paused)
         return fail(Code::Conflict, "container {} is {}: only one that runs can be attached",
                     container.id.substr(0, 12), container.status);
     if (instance.inside.empty()) instance.inside = "/.berth-" + random_hex(6);
+    if (instance.pid != 0) remove_inside(container, instance); // its socket, from before it was stopped
     BERTH_TRY(const auto program, keeper_bytes());
     const std::string name = instance.inside.substr(1);
     const std::string archive = tar_entry(name + "/", '5', 0755, {}) +
@@ -122,7 +129,10 @@ Status insert_keeper(const Engine& engine, int directory, Instance& instance)
                            .target = fmt::format("/containers/{}/archive?path=/", container.id),
                            .headers = {{"Content-Type", "application/x-tar"}},
                            .body = archive}));
-    json::Array words{json::Value(instance.inside + "/keeper"), json::Value("c"),
+    // What the engine was not asked for the keeper sees to: nothing it starts gains privileges.
+    const bool bound = instance.spec.policy.privileges == policy::Privileges::None && instance.owned &&
+                       !container.no_new_privileges;
+    json::Array words{json::Value(instance.inside + "/keeper"), json::Value(bound ? "cn" : "c"),
                       json::Value(instance.inside + "/sock"), json::Value(std::to_string(::geteuid()))};
     json::Object wish;
     wish["Cmd"] = std::move(words);
@@ -164,7 +174,7 @@ Result<SandboxHandle> attach_container(const Where& where, const std::string& na
     }
     if (!where.engine.place().local() || ::geteuid() != 0)
         return fail(Code::Unsupported, "containers are attached by root, on the machine of their engine");
-    BERTH_TRY(const auto container, inspect(where.engine, named));
+    BERTH_TRY(const auto container, inspect_container(where.engine, named));
     // Labels go on to whatever is made of an image of ours: the name must be the instance's, too.
     const auto ours = identity_of(container.labels);
     if (ours && container.name == container_name(ours->first.native)) return ours->first;
@@ -177,6 +187,7 @@ Result<SandboxHandle> attach_container(const Where& where, const std::string& na
     if (read_instance(directory.get())) return handle;
     BERTH_CHECK(where.dirs.furnish(directory.get()));
     Instance instance;
+    instance.owned = false;
     instance.spec.id = id;
     instance.container = container.id;
     instance.image = container.image;
@@ -189,23 +200,29 @@ Result<SandboxHandle> attach_container(const Where& where, const std::string& na
     return handle;
 }
 
-Status let_go(const Where& where, int directory, const Instance& instance)
+Status release_container(const Where& where, const std::string& native)
 {
-    auto place = keeper_place(directory, instance);
+    BERTH_CHECK(keeping::check_native(native));
+    const auto locked = where.dirs.lock(native);
+    if (!locked && locked.error().code == Code::NotFound) return {};
+    if (!locked) return std::unexpected(locked.error());
+    const auto read = read_instance(locked->get());
+    if (!read && read.error().code == Code::NotFound) return {};
+    if (!read) return std::unexpected(read.error());
+    const Instance& instance = *read;
+    if (instance.inside.empty()) return {};
+    BERTH_CHECK(same_engine(where.engine, instance));
+    auto place = keeper_place(locked->get(), instance);
     if (place) {
         auto keeper = keeping::KeeperClient::connect(place->get(), "sock", 2s);
         const auto peer = keeper ? sys::peer_credentials(keeper->socket()) : Result<sys::PeerCredentials>{};
         if (keeper && peer && peer->pid == instance.pid) (void)::kill(instance.pid, SIGKILL);
     }
-    const auto container = inspect(where.engine, instance.container);
+    const auto container = inspect_container(where.engine, instance.container);
     if (!container && container.error().code != Code::NotFound) return std::unexpected(container.error());
-    if (!container || !container->running) return {};
-    UniqueFd root(
-        ::open(fmt::format("/proc/{}/root", container->pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!root) return {};
-    BERTH_TRY(const auto files, sys::SandboxFiles::open(std::move(root), {.uid = 0, .gid = 0}));
-    (void)files.remove(instance.inside, sys::Depth::Tree);
-    return {};
+    if (container && container->running) remove_inside(*container, instance);
+    hooks::kill_point("docker: container released");
+    return where.dirs.remove(native);
 }
 
 } // namespace berth::docker

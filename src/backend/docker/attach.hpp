@@ -3,7 +3,7 @@
 #include "backend/docker/life.hpp"
 
 /// Containers that somebody else made. They get a keeper beside their own processes, put in through the
-/// engine, and are never stopped or removed by us.
+/// engine. Borrowed ones are never stopped or removed by us.
 namespace berth::docker {
 
 /// By a name, an id or a beginning of one; or by the name of an instance of ours. Conflict when it does not
@@ -13,8 +13,9 @@ namespace berth::docker {
 /// Puts a keeper into the container of an instance that was attached, and notes its process.
 [[nodiscard]] Status insert_keeper(const Engine& engine, int directory, Instance& instance);
 
-/// Ends the keeper and removes what we put there; the container goes on.
-[[nodiscard]] Status let_go(const Where& where, int directory, const Instance& instance);
+/// Ends the keeper and removes what we put there; the container goes on. An instance that we made, and one
+/// that is not there, is left alone.
+[[nodiscard]] Status release_container(const Where& where, const std::string& native);
 
 /// The directory of the keeper's socket: ours, or one inside of a container of somebody else.
 [[nodiscard]] Result<UniqueFd> keeper_place(int directory, const Instance& instance);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "backend/docker/inspect.hpp"
 #include "base/json_reader.hpp"
 #include "keeping/keeper_client.hpp"
 #include "sys/cgroup_maker.hpp"
@@ -18,17 +19,11 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 30s;
 
-Result<Container> inspect(const Engine& engine, const std::string& id)
-{
-    BERTH_TRY(const auto document, engine.get("/containers/" + id + "/json"));
-    return parse_container(document);
-}
-
 } // namespace
 
 Status await_keeper(int directory, const Engine& engine, Instance& instance)
 {
-    BERTH_TRY(const auto container, inspect(engine, instance.container));
+    BERTH_TRY(const auto container, inspect_container(engine, instance.container));
     const UniqueFd in(::openat(directory, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!in) return fail_errno("opening the keeper's place");
     const auto deadline = system_clock().steady() + kPatience;
@@ -47,7 +42,7 @@ Status await_keeper(int directory, const Engine& engine, Instance& instance)
         }
         const auto now = system_clock().steady();
         if (now >= look_again) {
-            BERTH_TRY(const auto again, inspect(engine, instance.container));
+            BERTH_TRY(const auto again, inspect_container(engine, instance.container));
             if (!again.running)
                 return fail(Code::Unavailable, "the container of {} ended at once", instance.spec.id);
             look_again = now + 500ms;

@@ -64,7 +64,6 @@ json::Array strings(std::initializer_list<std::string_view> all)
 json::Object host_config(const ContainerWish& wish)
 {
     const auto& spec = wish.spec;
-    const auto& limits = spec.policy.limits;
     json::Object out;
     json::Array mounts;
     mounts.emplace_back(bind_mount(wish.shown, kInside, false));
@@ -82,12 +81,7 @@ json::Object host_config(const ContainerWish& wish)
                              "NET_BIND_SERVICE", "SYS_CHROOT"});
     if (spec.policy.privileges == policy::Privileges::None)
         out["SecurityOpt"] = strings({"no-new-privileges"});
-    if (limits.memory) {
-        out["Memory"] = limits.memory->count;
-        out["MemorySwap"] = limits.memory->count; // no swap on top
-    }
-    if (limits.cpus) out["NanoCpus"] = std::llround(*limits.cpus * 1e9);
-    if (limits.pids) out["PidsLimit"] = *limits.pids;
+    for (auto& limit : limits_document(spec.policy.limits)) out[limit.key()] = limit.value();
     json::Array devices;
     for (const auto& device : spec.policy.devices)
         devices.emplace_back(
@@ -99,6 +93,18 @@ json::Object host_config(const ContainerWish& wish)
 }
 
 } // namespace
+
+json::Object limits_document(const policy::Limits& limits)
+{
+    json::Object out;
+    if (limits.memory) {
+        out["Memory"] = limits.memory->count;
+        out["MemorySwap"] = limits.memory->count; // no swap on top
+    }
+    if (limits.cpus) out["NanoCpus"] = std::llround(*limits.cpus * 1e9);
+    if (limits.pids) out["PidsLimit"] = *limits.pids;
+    return out;
+}
 
 ImageDefaults parse_defaults(const json::Value& config)
 {
@@ -137,6 +143,17 @@ Result<Container> parse_container(const json::Value& document)
         out.pid = static_cast<int>(number);
     }
     out.image = text_at(document, "Image");
+    BERTH_TRY(const auto host, at.find("HostConfig"));
+    if (host) {
+        out.network = text_at(host->value(), "NetworkMode");
+        const auto options = host->find("SecurityOpt");
+        if (options && *options)
+            if (const auto words = (*options)->strings())
+                for (const auto& word : *words)
+                    if (word == "no-new-privileges" || word == "no-new-privileges:true" ||
+                        word == "no-new-privileges=true")
+                        out.no_new_privileges = true;
+    }
     BERTH_TRY(const auto mounts, at.find("Mounts"));
     if (mounts) {
         BERTH_TRY(const auto all, mounts->array());
@@ -164,6 +181,10 @@ Result<std::vector<Container>> parse_containers(const json::Value& document)
         container.paused = container.status == "paused";
         container.image_name = text_at(one.value(), "Image");
         container.labels = labels_at(one.value(), "Labels");
+        BERTH_TRY(const auto created, one.find("Created"));
+        if (created) {
+            BERTH_TRY(container.created, created->integer(0, kMany));
+        }
         BERTH_TRY(const auto names, one.find("Names"));
         if (!names) continue;
         BERTH_TRY(const auto all_names, names->strings());

@@ -39,6 +39,9 @@ struct Container {
     bool running = false;
     bool paused = false;
     int pid = 0;
+    std::int64_t created = 0; ///< in seconds; of a list only
+    std::string network;      ///< its mode: none, host, bridge, the name of one
+    bool no_new_privileges = false;
     std::string image; ///< its id
     std::string image_name;
     std::map<std::string, std::string> labels;
@@ -65,6 +68,8 @@ struct ContainerWish {
     unsigned owner = 0;     ///< the user outside that may talk to the keeper
 };
 [[nodiscard]] json::Object container_document(const ContainerWish& wish);
+/// Limits as the engine takes them, for a container that is to be or one that is.
+[[nodiscard]] json::Object limits_document(const policy::Limits& limits);
 
 /// Our labels and exo's; the sandbox's own ones beside them.
 [[nodiscard]] std::map<std::string, std::string>

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "backend/docker/adopt.hpp"
 #include "backend/docker/attach.hpp"
 #include "backend/docker/docker_backend_with.hpp"
 #include "backend/docker/snapshot.hpp"
@@ -145,6 +146,16 @@ Task<Status> DockerBackend::drop_snapshot(SnapshotSource snapshot)
 Task<Result<SandboxHandle>> DockerBackend::attach(std::string native)
 {
     co_return co_await pool_.call([&] { return attach_container(where(), native); });
+}
+
+Task<Result<std::optional<SandboxHandle>>> DockerBackend::adopt(CreateRequest request)
+{
+    co_return co_await pool_.call([&] { return adopt_container(where(), request); });
+}
+
+Task<Status> DockerBackend::release(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&] { return release_container(where(), sandbox.native); });
 }
 
 Task<Result<Collected>> DockerBackend::collect(std::string, bool dry_run)

@@ -33,6 +33,8 @@ public:
     Task<Result<SnapshotTaken>> snapshot(SandboxHandle sandbox, SnapshotRequest request) override;
     Task<Status> drop_snapshot(SnapshotSource snapshot) override;
     Task<Result<SandboxHandle>> attach(std::string native) override;
+    Task<Result<std::optional<SandboxHandle>>> adopt(CreateRequest request) override;
+    Task<Status> release(SandboxHandle sandbox) override;
     Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;

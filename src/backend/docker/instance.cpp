@@ -134,6 +134,7 @@ Status write_instance(int directory, const Instance& instance)
     out["engine"] = instance.engine;
     out["finished"] = instance.finished;
     if (!instance.inside.empty()) out["inside"] = instance.inside;
+    out["owned"] = instance.owned;
     return replace_file_at(directory, kRecord, json::dump(out));
 }
 
@@ -169,6 +170,11 @@ Result<Instance> read_instance(int directory)
     BERTH_TRY(const auto inside, at.find("inside"));
     if (inside) {
         BERTH_TRY(out.inside, inside->string());
+    }
+    out.owned = out.inside.empty(); // before containers could be adopted
+    BERTH_TRY(const auto owned, at.find("owned"));
+    if (owned) {
+        BERTH_TRY(out.owned, owned->boolean());
     }
     BERTH_TRY(const auto pid_at, at.at("pid"));
     BERTH_TRY(const auto pid, pid_at.integer(0, 1 << 30));

@@ -24,6 +24,7 @@ struct Instance {
     std::string engine;   ///< that has the container, by its own word
     bool finished = true; ///< nothing has run in one that is not
     std::string inside;   ///< of a container that somebody else made: where in it the keeper was put
+    bool owned = true;    ///< ours to stop, start and remove: all but borrowed ones
 };
 
 /// The directories of this backend's instances: `docker/<native>` in the state directory. In each of them:

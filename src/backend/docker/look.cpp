@@ -123,7 +123,7 @@ Result<std::vector<Found>> look_at_all(const Where& where)
     for (const auto& native : natives) {
         const auto directory = where.dirs.open(native, 0);
         const auto instance = directory ? read_instance(directory->get()) : Result<Instance>(Instance{});
-        if (instance && !instance->inside.empty()) continue; // somebody else's
+        if (instance && !instance->owned) continue; // somebody else's
         BERTH_TRY(auto found, look_at(where, native));
         out.push_back(std::move(found));
     }

@@ -210,6 +210,9 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
 Status destroy_instance(const Where& where, const std::string& native)
 {
     BERTH_CHECK(keeping::check_native(native));
+    if (const auto there = where.dirs.open(native, 0))
+        if (const auto instance = read_instance(there->get()); instance && !instance->owned)
+            return release_container(where, native);
     auto directory = where.dirs.lock(native);
     if (!directory && directory.error().code == Code::NotFound) {
         // An engine that nobody can ask has nothing of ours that this state knows of.
@@ -220,10 +223,6 @@ Status destroy_instance(const Where& where, const std::string& native)
     if (!directory) return std::unexpected(std::move(directory).error());
     if (const auto instance = read_instance(directory->get()))
         BERTH_CHECK(same_engine(where.engine, *instance));
-    if (const auto instance = read_instance(directory->get()); instance && !instance->inside.empty()) {
-        BERTH_CHECK(let_go(where, directory->get(), *instance));
-        return where.dirs.remove(native);
-    }
     // The frozen of v1 do not die.
     if (auto keeper = find_keeper(directory->get(), where.engine, native))
         if (auto groups = ExecGroups::of(keeper->instance.pid)) (void)groups->all().kill_all();

@@ -56,7 +56,10 @@ Result<FoundKeeper> find_keeper(int directory, const Engine& engine, const std::
     auto client = connect(directory, instance);
     // A container of somebody else may have been started anew: then there is none in it.
     if (!client && !instance.inside.empty()) {
-        BERTH_CHECK(insert_keeper(engine, directory, instance));
+        if (auto put = insert_keeper(engine, directory, instance); !put) {
+            if (!instance.owned) return std::unexpected(std::move(put).error());
+            return std::unexpected(not_there(engine, instance, native, std::move(put).error()));
+        }
         client = connect(directory, instance);
     }
     if (!client) return std::unexpected(not_there(engine, instance, native, std::move(client).error()));

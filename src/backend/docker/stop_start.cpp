@@ -5,7 +5,9 @@
 #include <csignal>
 #include <thread>
 
+#include "backend/docker/attach.hpp"
 #include "backend/docker/await_keeper.hpp"
+#include "backend/docker/inspect.hpp"
 #include "backend/docker/life.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "base/hooks.hpp"
@@ -68,12 +70,6 @@ Status end_execs(int directory, FoundKeeper& found, std::chrono::milliseconds gr
     return {};
 }
 
-Result<Container> inspect(const Engine& engine, const std::string& id)
-{
-    BERTH_TRY(const auto document, engine.get("/containers/" + id + "/json"));
-    return parse_container(document);
-}
-
 /// A living keeper answers for those it started itself.
 Result<bool> known_to_keeper(const Where& where, int directory, const std::string& native,
                              const std::string& exec)
@@ -97,10 +93,10 @@ Status stop_instance(const Where& where, const std::string& native, std::chrono:
     auto instance = read_instance(directory->get());
     if (!instance && instance.error().code == Code::NotFound) return {}; // nothing in it ever ran
     if (!instance) return std::unexpected(std::move(instance).error());
-    if (!instance->inside.empty())
+    if (!instance->owned)
         return fail(Code::Denied, "container {} is somebody else's: it is not stopped by us", native);
     BERTH_CHECK(same_engine(where.engine, *instance));
-    auto container = inspect(where.engine, instance->container);
+    auto container = inspect_container(where.engine, instance->container);
     if (!container && container.error().code == Code::NotFound) return {};
     if (!container) return std::unexpected(std::move(container).error());
     if (container->paused)
@@ -114,8 +110,12 @@ Status stop_instance(const Where& where, const std::string& native, std::chrono:
             log::warn(
                 "a container does not stop in good order: it is killed",
                 {{.name = "sandbox", .value = native}, {.name = "error", .value = ended.error().line()}});
-        // Nothing but the keeper is left, and it has nothing to say farewell to. Not running already is fine.
-        auto killed = where.engine.post(fmt::format("/containers/{}/kill", container->id));
+        // Nothing but the keeper is left, and it has nothing to say farewell to; an adopted one may have
+        // processes that are not the keeper's. Not running already is fine.
+        const auto seconds = std::chrono::ceil<std::chrono::seconds>(grace).count();
+        auto killed = where.engine.post(
+            instance->inside.empty() ? fmt::format("/containers/{}/kill", container->id)
+                                     : fmt::format("/containers/{}/stop?t={}", container->id, seconds));
         if (!killed && killed.error().code != Code::Conflict) return killed;
         // "Killed" may be told a moment before the engine knows it as ended.
         BERTH_CHECK(where.engine.post(fmt::format("/containers/{}/wait", container->id)));
@@ -129,7 +129,7 @@ Result<Started> start_instance(const Where& where, const std::string& native)
     BERTH_TRY(const auto directory, where.dirs.lock(native));
     BERTH_TRY(auto instance, read_instance(directory.get()));
     BERTH_CHECK(same_engine(where.engine, instance));
-    auto container = inspect(where.engine, instance.container);
+    auto container = inspect_container(where.engine, instance.container);
     if (!container && container.error().code == Code::NotFound)
         return fail(Code::NotFound, "the container of {} is gone", native);
     if (!container) return std::unexpected(std::move(container).error());
@@ -139,7 +139,7 @@ Result<Started> start_instance(const Where& where, const std::string& native)
         if (keeper && keeper->client.ping()) return started;
         return fail(Code::Unavailable, "the keeper of {} runs and does not answer", native);
     }
-    if (!instance.inside.empty())
+    if (!instance.owned)
         return fail(Code::Denied, "container {} is somebody else's: it is not started by us", native);
     BERTH_CHECK(keeping::settle_logs(native, directory.get()));
     ::unlinkat(directory.get(), "in/sock", 0);
@@ -147,6 +147,10 @@ Result<Started> start_instance(const Where& where, const std::string& native)
     if (auto done = where.engine.post(fmt::format("/containers/{}/start", instance.container)); !done)
         return std::unexpected(std::move(done).error().while_doing("starting " + native));
     hooks::kill_point("docker: container started again");
+    if (!instance.inside.empty()) {
+        BERTH_CHECK(insert_keeper(where.engine, directory.get(), instance));
+        return started;
+    }
     BERTH_CHECK(await_keeper(directory.get(), where.engine, instance));
     BERTH_CHECK(write_instance(directory.get(), instance));
     return started;
@@ -156,7 +160,7 @@ Status unpause_instance(const Where& where, const std::string& native)
 {
     BERTH_TRY(const auto directory, where.dirs.open(native, 0));
     BERTH_TRY(const auto instance, read_instance(directory.get()));
-    BERTH_TRY(const auto container, inspect(where.engine, instance.container));
+    BERTH_TRY(const auto container, inspect_container(where.engine, instance.container));
     if (!container.paused) return {};
     return where.engine.post(fmt::format("/containers/{}/unpause", container.id));
 }

@@ -71,11 +71,11 @@ Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::find(const SandboxHand
 {
     BERTH_CHECK(check_native(handle.native));
     if (auto found = held(handle.native)) return found;
-    return adopt(handle.native);
+    return take_up(handle.native);
 }
 
 /// One that another process made, perhaps an earlier life of this one.
-Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::adopt(const std::string& native)
+Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::take_up(const std::string& native)
 {
     BERTH_TRY(auto opened, Sandbox::open(state_, native));
     const std::scoped_lock lock(mutex_);

@@ -69,7 +69,7 @@ private:
 
     [[nodiscard]] std::shared_ptr<Held> held(const std::string& native) const;
     [[nodiscard]] Result<std::shared_ptr<Held>> find(const SandboxHandle& handle);
-    [[nodiscard]] Result<std::shared_ptr<Held>> adopt(const std::string& native);
+    [[nodiscard]] Result<std::shared_ptr<Held>> take_up(const std::string& native);
     [[nodiscard]] Result<SandboxHandle> make(const CreateRequest& request);
     [[nodiscard]] Result<bool> make_at(Held& place, const CreateRequest& request, const std::string& native);
     [[nodiscard]] Status remove(const std::string& native);

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kColumns =
     "version, key, backend, native, state, generation, spec, spec_hash, snapshot, "
     "superseded_by, created, last_used, idle, on_idle, lifetime, failure, "
-    "changed, due";
+    "changed, due, id, name";
 constexpr std::size_t kMaxPage = 10'000;
 
 Result<State> read_state(const std::string& text)
@@ -38,7 +38,7 @@ Result<SandboxRecord> read_record(const Statement& row)
     out.native = row.text(3);
     BERTH_TRY(out.state, read_state(row.text(4)));
     out.generation = static_cast<std::uint64_t>(row.number(5));
-    BERTH_TRY(out.spec, read_kept(row.text(6), "sandbox " + out.native));
+    BERTH_TRY(out.spec, read_kept(row.text(6), "sandbox " + row.text(18)));
     out.spec_hash = row.text(7);
     out.latest_snapshot = row.text(8);
     out.superseded_by = row.text(9);
@@ -50,6 +50,25 @@ Result<SandboxRecord> read_record(const Statement& row)
     out.failure = row.text(15);
     out.changed = wall_time(row.number(16));
     out.due = wall_time(row.number(17));
+    return out;
+}
+
+/// What stands in for a record that cannot be read, so that one does not hide all others.
+SandboxRecord stand_in(const Statement& row, const Error& why)
+{
+    SandboxRecord out;
+    out.version = static_cast<std::uint64_t>(row.number(0));
+    out.key = row.text(1);
+    out.backend = row.text(2);
+    out.native = row.text(3);
+    out.state = read_state(row.text(4)).value_or(State::Lost);
+    out.generation = static_cast<std::uint64_t>(row.number(5));
+    out.created = wall_time(row.number(10));
+    out.last_used = wall_time(row.number(11));
+    out.changed = wall_time(row.number(16));
+    out.spec.id = row.text(18);
+    out.spec.name = row.text(19);
+    out.damage = why.line();
     return out;
 }
 
@@ -210,8 +229,8 @@ Result<std::vector<SandboxRecord>> list_records(Connection& db, const RecordQuer
     for (;;) {
         BERTH_TRY(const bool more, row.step());
         if (!more) return out;
-        BERTH_TRY(auto record, read_record(row));
-        out.push_back(std::move(record));
+        auto record = read_record(row);
+        out.push_back(record ? *std::move(record) : stand_in(row, record.error()));
     }
 }
 

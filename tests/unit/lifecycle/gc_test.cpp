@@ -1,5 +1,7 @@
 #include "place.hpp"
 
+#include "store/sqlite/connection.hpp"
+
 namespace berth {
 namespace {
 
@@ -65,6 +67,26 @@ TEST_F(Gc, ARunningExecPinsIt)
         << "nobody saw a status";
     clock_.time += 10min;
     EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "destroy")));
+}
+
+TEST_F(Gc, ADamagedRecordStopsNobodyAndIsRemovedByHand)
+{
+    auto one = process();
+    const auto broken = must(run_task(one->lifecycle->acquire(wish("broken"))));
+    {
+        auto db = store::Connection::open(data_ + "/store.db");
+        ASSERT_TRUE(db->execute("UPDATE sandbox SET spec = '{'"));
+    }
+    const auto made = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Stop))));
+    clock_.time += 2min;
+    const auto report = must_collect(*one);
+    EXPECT_THAT(report.actions, Contains(Field(&GcAction::object, broken.record.id())));
+    EXPECT_THAT(report.actions, Contains(Field(&GcAction::what, "stop")));
+    EXPECT_TRUE(world_->instances.contains(broken.record.native)) << "it may be somebody's work";
+    EXPECT_EQ(run_task(one->lifecycle->use(broken.record.id())).error().code, Code::Internal);
+    ASSERT_TRUE(run_task(one->lifecycle->destroy(broken.record.id())));
+    EXPECT_FALSE(world_->instances.contains(broken.record.native));
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty());
 }
 
 TEST_F(Gc, AClockThatStepsBackExpiresNothing)

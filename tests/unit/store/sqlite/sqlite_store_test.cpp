@@ -259,18 +259,24 @@ TEST_F(SqliteStoreTest, RefusesAStoreOfANewerVersion)
     EXPECT_THAT(refused.error().message, HasSubstr("newer berth"));
 }
 
-TEST_F(SqliteStoreTest, NamesTheRecordThatIsDamaged)
+TEST_F(SqliteStoreTest, ARecordThatIsDamagedIsNamedAndHidesNoOther)
 {
     const auto wanted = record("demo");
+    const auto other = record("other");
     ASSERT_TRUE(store()->insert(wanted, {}));
     {
         auto db = Connection::open(file_);
-        ASSERT_TRUE(db->execute("UPDATE sandbox SET spec = '{', native = id"));
+        ASSERT_TRUE(db->execute("UPDATE sandbox SET spec = '{'"));
     }
-    const auto damaged = store()->list({});
-    ASSERT_FALSE(damaged);
-    EXPECT_EQ(damaged.error().code, Code::Internal) << "nobody asked for anything wrong";
-    EXPECT_THAT(damaged.error().message, HasSubstr("record of sandbox " + wanted.id()));
+    ASSERT_TRUE(store()->insert(other, {}));
+    const auto found = store()->find(wanted.id());
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code, Code::Internal) << "nobody asked for anything wrong";
+    EXPECT_THAT(found.error().message, HasSubstr("record of sandbox " + wanted.id()));
+    const auto all = store()->list({});
+    ASSERT_TRUE(all) << all.error().line();
+    ASSERT_EQ(all->size(), 2u);
+    for (const auto& one : *all) EXPECT_EQ(one.damage.empty(), one.id() == other.id()) << one.id();
 }
 
 TEST_F(SqliteStoreTest, TellsWhatIsNoStore)

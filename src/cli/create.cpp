@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "cli/progress.hpp"
 #include "cli/record_json.hpp"
 #include "cli/sandbox_options.hpp"
 #include "cli/session.hpp"
@@ -78,8 +79,12 @@ Result<AcquireRequest> request_of(const CreateOptions& o, const CLI::App& app)
 
 Result<Acquired> create(const CreateOptions& o, const CLI::App& app)
 {
-    BERTH_TRY(const auto request, request_of(o, app));
+    BERTH_TRY(auto request, request_of(o, app));
     BERTH_TRY(const auto berth, open_berth(o.common));
+    Progress progress;
+    request.progress = [&](const std::string& what, std::uint64_t have, std::uint64_t of) {
+        progress.tell(what, have, of);
+    };
     return berth->run(berth->lifecycle().acquire(request));
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/strings.hpp"
 #include "cli/app.hpp"
 
 namespace berth::cli {
@@ -46,6 +47,18 @@ void Progress::add(std::uint64_t bytes)
     if (!wanted_ || Clock::now() < next_) return;
     next_ = Clock::now() + kInterval;
     show();
+}
+
+void Progress::tell(std::string_view what, std::uint64_t have, std::uint64_t of)
+{
+    if (!wanted_ || Clock::now() < next_) return;
+    next_ = Clock::now() + kInterval;
+    std::string line = "\r" + printable(what, 50);
+    if (of > 0)
+        line += fmt::format("  {} of {}", rough(static_cast<double>(have)), rough(static_cast<double>(of)));
+    line += "\x1b[K";
+    [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
+    shown_ = true;
 }
 
 void Progress::show()

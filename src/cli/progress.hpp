@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 
 namespace berth::cli {
 
@@ -16,6 +17,8 @@ public:
 
     void expect(std::uint64_t total) { total_ = total; } ///< bytes in all, where it is known
     void add(std::uint64_t bytes);
+    /// Of something that tells how far it is itself.
+    void tell(std::string_view what, std::uint64_t have, std::uint64_t of);
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] std::chrono::nanoseconds elapsed() const;

@@ -7,12 +7,16 @@
 #include <CLI/CLI.hpp>
 
 #include "backend/local/one_shot.hpp"
+#include "backend/registry.hpp"
 #include "base/ids.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
 #include "cli/app.hpp"
+#include "cli/attended_exec.hpp"
 #include "cli/event_json.hpp"
+#include "cli/progress.hpp"
 #include "cli/sandbox_options.hpp"
+#include "cli/session.hpp"
 #include "cli/verbs.hpp"
 #include "sys/pty.hpp"
 
@@ -47,8 +51,6 @@ void add_options(CLI::App& app, RunOptions& o)
 
 Result<SandboxSpec> one_shot_spec(const SandboxOptions& o)
 {
-    if (o.backend != "local")
-        return fail(Code::Unsupported, "no backend '{}': this version has local", printable(o.backend, 40));
     BERTH_TRY(auto spec, sandbox_spec(o));
     spec.id = make_sandbox_id(system_clock());
     return spec;
@@ -110,11 +112,39 @@ int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec
     return outcome.status.shell_code();
 }
 
+/// On a backend without a way of its own: a sandbox is made, used once and removed. Whatever kills us on the
+/// way leaves one that is idle soon, and idle ones of this kind are destroyed by berth gc.
+Result<int> run_elsewhere(const RunOptions& o, SandboxSpec spec, ExecSpec exec)
+{
+    BERTH_TRY(const auto berth, open_berth(o.common));
+    auto& lifecycle = berth->lifecycle();
+    AcquireRequest request;
+    request.spec = std::move(spec);
+    request.backend = o.sandbox.backend;
+    request.retention = {.idle = std::chrono::seconds(60), .on_idle = OnIdle::Destroy, .lifetime = {}};
+    Progress progress;
+    request.progress = [&](const std::string& what, std::uint64_t have, std::uint64_t of) {
+        progress.tell(what, have, of);
+    };
+    BERTH_TRY(const auto made, berth->run(lifecycle.acquire(std::move(request))));
+    for (const auto& note : made.notes) say(note);
+    auto code = attended_exec(*berth, o.common, made.record.id(), std::move(exec));
+    if (auto gone = berth->run(lifecycle.destroy(made.record.id())); !gone)
+        say(fmt::format("{} is left: {} (berth rm {})", made.record.id(), gone.error().line(),
+                        made.record.id()));
+    return code;
+}
+
 Result<int> run(const RunOptions& o)
 {
-    BERTH_TRY(const auto spec, one_shot_spec(o.sandbox));
-    BERTH_TRY(const auto exec, exec_spec(o));
+    BERTH_TRY(auto spec, one_shot_spec(o.sandbox));
+    BERTH_TRY(auto exec, exec_spec(o));
     BERTH_CHECK(validate(exec));
+    if (o.sandbox.backend != "local") {
+        BERTH_CHECK(backends().check(o.sandbox.backend)); // before anything of ours is there
+        spec.id.clear();
+        return run_elsewhere(o, std::move(spec), std::move(exec));
+    }
     BERTH_TRY(const auto path, state_path(o.common));
     BERTH_TRY(const auto state, local::StateDir::open(path));
     hint_workspace(state, spec);

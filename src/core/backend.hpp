@@ -54,11 +54,15 @@ struct Found {
     std::chrono::milliseconds paused{0}; ///< in all, the present pause included
 };
 
+/// Told of what takes long: what is done, and the bytes of it where they are known. From any thread.
+using MakeProgress = std::function<void(const std::string& what, std::uint64_t have, std::uint64_t of)>;
+
 /// An instance to be made.
 struct CreateRequest {
     SandboxSpec spec;
     InstanceLabels labels;
     std::optional<SnapshotSource> from; ///< instead of the template alone
+    MakeProgress progress;              ///< may be empty
 
     CreateRequest(SandboxSpec what) : spec(std::move(what)) {} // NOLINT(*-explicit-*): the usual case
 };

@@ -65,10 +65,12 @@ Task<Result<std::optional<SandboxRecord>>> Lifecycle::adopt_instance(SandboxReco
 }
 
 /// The instance of a record that says `creating`, from its template or from a snapshot.
-Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::optional<SnapshotSource> from)
+Task<Result<SandboxRecord>> Lifecycle::make_instance(SandboxRecord record, std::optional<SnapshotSource> from,
+                                                     MakeProgress progress)
 {
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
     BERTH_CO_TRY(auto request, co_await instance_wish(record));
+    request.progress = std::move(progress);
     const bool tar = from && from->kind == snapshot_kind::kWorkspaceTar;
     if (!tar) request.from = from;
     BERTH_CO_TRY(auto made, co_await where->create(std::move(request)));
@@ -136,7 +138,7 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
     auto adopted = old ? Result<std::optional<SandboxRecord>>{} : co_await adopt_instance(keyed);
     if (!adopted) co_return std::unexpected(co_await give_up(std::move(record), std::move(adopted).error()));
     auto made = *adopted ? Result<SandboxRecord>(**std::move(adopted))
-                         : co_await make_instance(std::move(keyed), std::nullopt);
+                         : co_await make_instance(std::move(keyed), std::nullopt, request.progress);
     if (!made) co_return std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
     hooks::kill_point("instance made");
     Events usable{events::created(*made), events::started(*made)};

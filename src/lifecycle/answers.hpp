@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "core/capabilities.hpp"
+#include "core/backend.hpp"
 #include "core/record.hpp"
 #include "core/snapshot.hpp"
 
@@ -40,6 +41,7 @@ struct AcquireRequest {
     std::string backend = "local";
     Retention retention;
     OnStateLoss on_loss = OnStateLoss::Restore;
+    MakeProgress progress{}; ///< of a new instance
 };
 
 struct Acquired {

@@ -93,7 +93,8 @@ private:
     // A sandbox that is locked, from here on.
     Task<Result<CreateRequest>> instance_wish(SandboxRecord& record);
     Task<Result<std::optional<SandboxRecord>>> adopt_instance(SandboxRecord record);
-    Task<Result<SandboxRecord>> make_instance(SandboxRecord record, std::optional<SnapshotSource> from);
+    Task<Result<SandboxRecord>> make_instance(SandboxRecord record, std::optional<SnapshotSource> from,
+                                              MakeProgress progress = {});
     Task<Error> give_up(SandboxRecord record, Error error);
     Task<Result<SandboxRecord>> supersede(SandboxRecord old, SandboxRecord record, Events events);
     Task<Result<SandboxRecord>> keep_for(SandboxRecord record, Retention asked);

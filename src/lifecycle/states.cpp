@@ -33,8 +33,11 @@ Task<Result<SandboxRecord>> Lifecycle::stop(std::string ref, std::chrono::millis
     BERTH_CO_TRY(auto held, co_await find_locked(ref));
     BERTH_CO_CHECK(refuse_ended(held.record));
     BERTH_CO_CHECK(refuse_borrowed(held.record, "stopped"));
-    BERTH_CO_TRY(const auto found, co_await look(held.record));
-    BERTH_CO_TRY(auto record, co_await follow_state(std::move(held.record), found.state));
+    // One that does not answer can be stopped all the same: nobody inside may keep it from that.
+    const auto found = co_await look(held.record);
+    if (!found && found.error().code != Code::Unavailable) co_return std::unexpected(found.error());
+    BERTH_CO_TRY(auto record,
+                 co_await follow_state(std::move(held.record), found ? found->state : State::Running));
     if (record.state == State::Stopped) co_return record;
     if (record.state == State::Lost)
         co_return fail(Code::NotFound, "the instance of sandbox {} is gone", record.id());

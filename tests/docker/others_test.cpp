@@ -78,8 +78,8 @@ protected:
     {
         Docker::SetUp();
         if (IsSkipped()) return;
-        made("seed"); // whose image is the one to run
-        command("docker tag $(docker images -q berth-template | head -n 1) exo-test:1");
+        const auto seed = made("seed"); // whose image is the one to run
+        command("docker tag $(docker inspect -f '{{.Image}}' berth-" + seed + ") exo-test:1");
         request_ = wish(kKey);
         request_.spec.root = {.kind = Template::Kind::Image, .path = "exo-test:1", .tag = {}};
         request_.spec.workdir = "/tmp";

@@ -59,31 +59,6 @@ Capabilities DockerBackend::capabilities() const
     return out;
 }
 
-Result<std::shared_ptr<DockerBackend::Held>> DockerBackend::find(const std::string& native)
-{
-    BERTH_CHECK(keeping::check_native(native));
-    {
-        const std::scoped_lock lock(mutex_);
-        if (const auto at = held_.find(native); at != held_.end()) return at->second;
-    }
-    BERTH_TRY(auto opened, Sandbox::open(dirs_, *engine_, native));
-    const std::scoped_lock lock(mutex_);
-    auto& slot = held_[native];
-    if (slot) return slot; // somebody was faster
-    slot = std::make_shared<Held>();
-    slot->sandbox.emplace(std::move(opened));
-    return slot;
-}
-
-void DockerBackend::retire(const std::string& native, Held& held)
-{
-    held.retired = true;
-    held.sandbox.reset();
-    const std::scoped_lock lock(mutex_);
-    const auto at = held_.find(native);
-    if (at != held_.end() && at->second.get() == &held) held_.erase(at);
-}
-
 Task<Result<SandboxHandle>> DockerBackend::create(CreateRequest request)
 {
     co_return co_await pool_.call([&] { return make_instance(where(), request); });

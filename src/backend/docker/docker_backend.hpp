@@ -9,6 +9,7 @@
 #include "backend/docker/life.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "core/registry.hpp"
+#include "keeping/held.hpp"
 #include "keeping/kept_backend.hpp"
 
 namespace berth::docker {
@@ -50,22 +51,12 @@ public:
     Task<Status> settle_exec(SandboxHandle sandbox, std::string exec) override;
 
 private:
-    /// A sandbox of this process, for one thread at a time.
-    struct Held {
-        std::mutex mutex;
-        std::optional<Sandbox> sandbox;
-        bool retired = false; ///< its keeper is gone: not in the map any more
-    };
-
     DockerBackend(InstanceDirs dirs, BlockingPool& pool);
 
     [[nodiscard]] std::optional<EngineFacts> facts() const;
     [[nodiscard]] Where where() const { return {.dirs = dirs_, .engine = *engine_}; }
-    [[nodiscard]] Result<std::shared_ptr<Held>> find(const std::string& native);
-    void retire(const std::string& native, Held& held);
 
-    /// `work(Sandbox&)` on the pool, alone with the sandbox. When its keeper is gone by then, or goes
-    /// meanwhile, it is looked up anew.
+    /// `work(Sandbox&)` on the pool, alone with the sandbox.
     template <class F> auto with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>;
 
     Task<Result<sys::SandboxFiles>> files_of(SandboxHandle sandbox, std::string user) override;
@@ -82,8 +73,7 @@ private:
     mutable std::mutex mutex_; ///< of what follows; taken last
     mutable std::optional<EngineFacts> facts_;
     mutable SteadyTime ask_again_{};
-    // Shared: an operation under way keeps what a destroy beside it takes out of the map.
-    std::map<std::string, std::shared_ptr<Held>> held_;
+    keeping::Held<Sandbox> held_;
 };
 
 } // namespace berth::docker

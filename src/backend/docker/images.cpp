@@ -90,7 +90,7 @@ Result<Image> import_root(const Engine& engine, const Template& root)
     if (found || found.error().code != Code::NotFound) return found;
     BERTH_TRY(auto source,
               root.kind == Template::Kind::Directory ? open_tree(root.path) : open_source(root.path));
-    const PullProgress nobody;
+    const MakeProgress nobody;
     PullReader reader(nobody);
     const auto imported =
         engine.call({.method = "POST",
@@ -186,7 +186,7 @@ Result<Image> find_image(const Engine& engine, const std::string& name)
     return out;
 }
 
-Status pull_image(const Engine& engine, const std::string& name, const PullProgress& progress)
+Status pull_image(const Engine& engine, const std::string& name, const MakeProgress& progress)
 {
     // "host:5000/name:tag": a colon after the last slash begins the tag. Without one every tag would come.
     const auto slash = name.rfind('/');
@@ -208,7 +208,7 @@ Status pull_image(const Engine& engine, const std::string& name, const PullProgr
 
 Result<std::string> load_image(const Engine& engine, ByteSource source)
 {
-    const PullProgress nobody;
+    const MakeProgress nobody;
     PullReader reader(nobody);
     const auto loaded = engine.call({.method = "POST",
                                      .target = "/images/load?quiet=1",
@@ -227,7 +227,7 @@ Result<std::string> load_image(const Engine& engine, ByteSource source)
     return name;
 }
 
-Result<Image> ensure_image(const Engine& engine, const Template& root, const PullProgress& progress)
+Result<Image> ensure_image(const Engine& engine, const Template& root, const MakeProgress& progress)
 {
     std::string name = root.path;
     switch (root.kind) {

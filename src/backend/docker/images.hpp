@@ -15,18 +15,15 @@ struct Image {
     ImageDefaults defaults;
 };
 
-/// Told of a pull: what it does, and the bytes of it where they are known.
-using PullProgress = std::function<void(const std::string& what, std::uint64_t have, std::uint64_t of)>;
-
 /// NotFound when the engine does not have it.
 [[nodiscard]] Result<Image> find_image(const Engine& engine, const std::string& name);
 
 /// The image of a template: found, pulled, imported or loaded. What an engine has no image for is refused.
 [[nodiscard]] Result<Image> ensure_image(const Engine& engine, const Template& root,
-                                         const PullProgress& progress = {});
+                                         const MakeProgress& progress = {});
 
 /// From a registry. NotFound when that does not have it.
-[[nodiscard]] Status pull_image(const Engine& engine, const std::string& name, const PullProgress& progress);
+[[nodiscard]] Status pull_image(const Engine& engine, const std::string& name, const MakeProgress& progress);
 
 /// Images in a tar as `docker save` writes it: the name or id of the last one.
 [[nodiscard]] Result<std::string> load_image(const Engine& engine, ByteSource source);
@@ -34,7 +31,7 @@ using PullProgress = std::function<void(const std::string& what, std::uint64_t h
 /// The words of a stream of progress documents, one each line: its errors become ours.
 class PullReader {
 public:
-    explicit PullReader(const PullProgress& progress) : progress_(progress) {}
+    explicit PullReader(const MakeProgress& progress) : progress_(progress) {}
     [[nodiscard]] Status take(std::string_view bytes);
     /// The error that was told, if one was.
     [[nodiscard]] Status finish();
@@ -43,7 +40,7 @@ public:
 
 private:
     Status line(std::string_view text);
-    const PullProgress& progress_;
+    const MakeProgress& progress_;
     std::string pending_;
     std::string said_;
 };

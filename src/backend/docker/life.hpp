@@ -19,8 +19,7 @@ struct Where {
 };
 
 /// Idempotent by id and generation; the same with another specification is a Conflict.
-[[nodiscard]] Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& request,
-                                                  const PullProgress& progress = {});
+[[nodiscard]] Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& request);
 [[nodiscard]] Status destroy_instance(const Where& where, const std::string& native);
 [[nodiscard]] Status stop_instance(const Where& where, const std::string& native,
                                    std::chrono::milliseconds grace);

@@ -129,8 +129,7 @@ Status make_workdir(const Sandbox& sandbox, const keeping::Account& user)
 
 } // namespace
 
-Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& request,
-                                    const PullProgress& progress)
+Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& request)
 {
     const SandboxSpec& spec = request.spec;
     if (!is_id(spec.id, "sbx_"))
@@ -168,7 +167,7 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
     // Until a container names the image, only this lock keeps a collector from it.
     BERTH_TRY(const auto images, lock_images(where.dirs, ImageUse::Load));
     auto found = request.from ? load_snapshot(where.engine, *request.from)
-                              : ensure_image(where.engine, spec.root, progress);
+                              : ensure_image(where.engine, spec.root, request.progress);
     if (!found) return std::unexpected(std::move(found).error().while_doing("creating " + native));
     const ContainerWish wish{.spec = spec,
                              .labels = request.labels,

@@ -155,7 +155,7 @@ namespace {
 Result<Image> import_root(const Engine& engine, const SnapshotSource& from)
 {
     BERTH_TRY(auto source, unpacked(fmt::format("{}/{}", from.directory, snapshot_kind::kRootTarFile)));
-    const PullProgress nobody;
+    const MakeProgress nobody;
     PullReader reader(nobody);
     const auto imported =
         engine.call({.method = "POST",

@@ -60,43 +60,8 @@ Result<std::unique_ptr<Backend>> LocalBackend::open(const BackendOptions& option
         new LocalBackend(std::move(state), *options.pool, std::move(capabilities)));
 }
 
-std::shared_ptr<LocalBackend::Held> LocalBackend::held(const std::string& native) const
-{
-    const std::scoped_lock lock(mutex_);
-    const auto at = held_.find(native);
-    return at == held_.end() ? nullptr : at->second;
-}
-
-Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::find(const SandboxHandle& handle)
-{
-    BERTH_CHECK(check_native(handle.native));
-    if (auto found = held(handle.native)) return found;
-    return take_up(handle.native);
-}
-
-/// One that another process made, perhaps an earlier life of this one.
-Result<std::shared_ptr<LocalBackend::Held>> LocalBackend::take_up(const std::string& native)
-{
-    BERTH_TRY(auto opened, Sandbox::open(state_, native));
-    const std::scoped_lock lock(mutex_);
-    auto& slot = held_[native];
-    if (slot) return slot; // somebody was faster
-    slot = std::make_shared<Held>();
-    slot->sandbox.emplace(std::move(opened));
-    return slot;
-}
-
-void LocalBackend::retire(const std::string& native, Held& held)
-{
-    held.retired = true;
-    held.sandbox.reset();
-    const std::scoped_lock lock(mutex_);
-    const auto at = held_.find(native);
-    if (at != held_.end() && at->second.get() == &held) held_.erase(at);
-}
-
 /// Makes it in a place of the map that nobody else works with. Nothing: somebody else is making it too.
-Result<bool> LocalBackend::make_at(Held& place, const CreateRequest& request, const std::string& native)
+Result<bool> LocalBackend::make_at(Place& place, const CreateRequest& request, const std::string& native)
 {
     const auto compare = [&](const SandboxSpec& found) -> Result<bool> {
         if (found == request.spec) return true;
@@ -134,18 +99,12 @@ Result<SandboxHandle> LocalBackend::make(const CreateRequest& request)
         return refuse_kind("start from", request.from->kind, capabilities_.restores);
     const std::string native = native_name(id, request.labels.generation);
     for (int tries = 0; tries < kTries; ++tries) {
-        std::shared_ptr<Held> place;
-        {
-            const std::scoped_lock lock(mutex_);
-            auto& slot = held_[native];
-            if (!slot) slot = std::make_shared<Held>();
-            place = slot;
-        }
+        const auto place = held_.place(native);
         // Two that ask for one instance at once: the second waits here for what the first has made.
         const std::scoped_lock lock(place->mutex);
         if (place->retired) continue;
         const auto made = make_at(*place, request, native);
-        if (!place->sandbox) retire(native, *place);
+        if (!place->sandbox) held_.retire(native, *place);
         if (!made) return std::unexpected(made.error());
         if (*made) return SandboxHandle{.sandbox = id, .native = native};
     }
@@ -156,10 +115,10 @@ Status LocalBackend::remove(const std::string& native)
 {
     BERTH_CHECK(check_native(native));
     Status gone;
-    if (const auto place = held(native)) {
+    if (const auto place = held_.find(native)) {
         const std::scoped_lock lock(place->mutex);
         if (place->sandbox) gone = place->sandbox->destroy();
-        if (gone) retire(native, *place);
+        if (gone) held_.retire(native, *place);
     } else {
         gone = destroy_instance(state_, native);
     }

@@ -11,6 +11,7 @@
 #include "base/blocking_pool.hpp"
 #include "core/backend.hpp"
 #include "core/registry.hpp"
+#include "keeping/held.hpp"
 #include "keeping/kept_backend.hpp"
 
 namespace berth::local {
@@ -55,29 +56,18 @@ public:
     Task<Status> resume(SandboxHandle sandbox) override;
 
 private:
-    /// A sandbox of this process. local::Sandbox is for one thread at a time: its mutex sees to that.
-    struct Held {
-        std::mutex mutex;
-        std::optional<Sandbox> sandbox; ///< empty while it is made
-        bool retired = false; ///< its keeper is gone, or it could not be made: not in the map any more
-    };
+    using Place = keeping::Held<Sandbox>::Place;
 
     LocalBackend(StateDir state, BlockingPool& pool, Capabilities capabilities)
         : KeptBackend(pool), state_(std::move(state)), capabilities_(std::move(capabilities))
     {
     }
 
-    [[nodiscard]] std::shared_ptr<Held> held(const std::string& native) const;
-    [[nodiscard]] Result<std::shared_ptr<Held>> find(const SandboxHandle& handle);
-    [[nodiscard]] Result<std::shared_ptr<Held>> take_up(const std::string& native);
     [[nodiscard]] Result<SandboxHandle> make(const CreateRequest& request);
-    [[nodiscard]] Result<bool> make_at(Held& place, const CreateRequest& request, const std::string& native);
+    [[nodiscard]] Result<bool> make_at(Place& place, const CreateRequest& request, const std::string& native);
     [[nodiscard]] Status remove(const std::string& native);
-    void retire(const std::string& native, Held& held);
 
-    /// `work(Sandbox&)` on the pool, alone with the sandbox. When its keeper is gone by then, or goes
-    /// meanwhile, it is looked up anew: what was asked of a dead keeper has no effect. Conflict when it is
-    /// stopped.
+    /// `work(Sandbox&)` on the pool, alone with the sandbox. Conflict when it is stopped.
     template <class F> auto with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>;
     Task<Result<sys::SandboxFiles>> files_of(SandboxHandle sandbox, std::string user) override;
     Task<Result<sys::SandboxFiles>> files_to_watch(SandboxHandle sandbox, std::string user,
@@ -91,9 +81,7 @@ private:
 
     StateDir state_;
     Capabilities capabilities_;
-    mutable std::mutex mutex_; ///< of the map alone; taken last
-    // Shared: an operation under way keeps what a destroy beside it takes out of the map.
-    std::map<std::string, std::shared_ptr<Held>> held_;
+    keeping::Held<Sandbox> held_;
 };
 
 } // namespace berth::local

@@ -123,7 +123,7 @@ TEST(Holdings, RefuseByNameWhatTheEngineCannotHold)
 TEST(Progress, IsReadInWhateverPiecesItComes)
 {
     std::vector<std::string> told;
-    const PullProgress progress = [&](const std::string& what, std::uint64_t have, std::uint64_t of) {
+    const MakeProgress progress = [&](const std::string& what, std::uint64_t have, std::uint64_t of) {
         told.push_back(fmt::format("{} {}/{}", what, have, of));
     };
     PullReader reader(progress);
@@ -138,7 +138,7 @@ TEST(Progress, IsReadInWhateverPiecesItComes)
 
 TEST(Progress, TellsTheErrorInIt)
 {
-    const PullProgress nobody;
+    const MakeProgress nobody;
     PullReader reader(nobody);
     EXPECT_EQ(reader.take("{\"error\":\"manifest for x not found: manifest unknown\"}\n").error().code,
               Code::NotFound);

@@ -111,6 +111,19 @@ Code socket_families(const FilterOptions& options)
     return code;
 }
 
+/// A pair of datagrams can send to any path; streams and packets only to each other.
+Code connected_pairs()
+{
+    return {argument(0),
+            jump(BPF_JEQ, AF_UNIX, 0, 4),
+            argument(1),
+            statement(BPF_ALU | BPF_AND | BPF_K, 0xf), // the rest are flags
+            jump(BPF_JEQ, SOCK_STREAM, 2, 0),
+            jump(BPF_JEQ, SOCK_SEQPACKET, 1, 0),
+            refuse(EAFNOSUPPORT),
+            allow()};
+}
+
 constexpr std::uint32_t kAlways[] = {
     // the kernel itself
     SYS_kexec_load,
@@ -185,7 +198,15 @@ std::vector<Rule> rules(const FilterOptions& options)
     }
     add(SYS_socket, socket_families(options));
     // Creates the sockets, and loads the family's module, before it finds that the family has no pairs.
-    add(SYS_socketpair, only_values(0, {AF_UNIX}, EAFNOSUPPORT));
+    add(SYS_socketpair, options.refuse_unix ? connected_pairs() : only_values(0, {AF_UNIX}, EAFNOSUPPORT));
+    // The keeper is process 1, and of the same user as commands can be: nobody inside may starve it.
+    for (const auto number : {SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setscheduler,
+                              SYS_sched_setparam, SYS_sched_setattr})
+        add(static_cast<std::uint32_t>(number), not_values(0, {1}, EPERM));
+    for (const auto number : {SYS_setpriority, SYS_ioprio_set})
+        add(static_cast<std::uint32_t>(number), not_values(1, {1}, EPERM));
+    // A lease on a file of the host would make its writers wait.
+    add(SYS_fcntl, not_values(1, {F_SETLEASE}, EAGAIN));
     add(SYS_ioctl, not_values(1, {0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */}, EPERM));
     // PER_LINUX, PER_LINUX32, without address randomisation (debuggers), and "only tell".
     add(SYS_personality, only_values(0, {0, 8, 0x0040000, 0x0040008, 0xffffffff}, EPERM));
@@ -203,6 +224,10 @@ std::vector<Rule> rules(const FilterOptions& options)
         add(SYS_openat, open_with_set_id(2));
         add(SYS_openat2, {refuse(ENOSYS)}); // its mode stands in memory
         add(kSetxattrat, {refuse(ENOSYS)});
+        // Root of a nested namespace may give file capabilities, and the mount's map makes them the host's.
+        if (options.allow_namespaces)
+            for (const auto number : {SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr})
+                add(static_cast<std::uint32_t>(number), {refuse(ENOTSUP)});
     }
     std::ranges::sort(out, {}, &Rule::first);
     return out;

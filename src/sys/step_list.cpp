@@ -255,7 +255,7 @@ Slot StepList::open_file_beneath(Slot dir, std::string_view path, std::uint64_t 
     return out;
 }
 
-Slot StepList::make_dirs_beneath(Slot dir, std::string_view path, unsigned mode)
+Slot StepList::make_dirs_beneath(Slot dir, std::string_view path, unsigned mode, int tolerate)
 {
     const auto at = put(path);
     const Slot out = empty();
@@ -264,6 +264,7 @@ Slot StepList::make_dirs_beneath(Slot dir, std::string_view path, unsigned mode)
     s.text[0] = at;
     s.a = mode;
     s.out = out.index;
+    s.tolerate = tolerate;
     return out;
 }
 

@@ -58,7 +58,7 @@ public:
     Slot open_file_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve,
                            int tolerate);
     /// Creates `path` below `dir` (the working directory when empty), no symlink followed.
-    Slot make_dirs_beneath(Slot dir, std::string_view path, unsigned mode);
+    Slot make_dirs_beneath(Slot dir, std::string_view path, unsigned mode, int tolerate = 0);
     Slot make_file_beneath(Slot dir, std::string_view path);
     /// The last part is of the kind that `like` is.
     Slot make_like_beneath(Slot dir, std::string_view path, Slot like, int tolerate);

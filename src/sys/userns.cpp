@@ -1,6 +1,7 @@
 #include "sys/userns.hpp"
 
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -27,6 +28,34 @@ int hold(void* maker)
     if (raw(SYS_getppid) != *static_cast<const pid_t*>(maker)) return 0;
     for (;;) raw(SYS_pause);
 }
+
+/// This thread with another effective user and all its capabilities, for the moment of a clone: the kernel
+/// takes the effective user for the owner of a namespace. The raw calls change one thread, not the process.
+class OtherUser {
+public:
+    explicit OtherUser(std::optional<uid_t> user) : active_(user.has_value())
+    {
+        if (!active_) return;
+        dumpable_ = raw(SYS_prctl, PR_GET_DUMPABLE);
+        bits_ = raw(SYS_prctl, PR_GET_SECUREBITS);
+        ok_ = raw(SYS_prctl, PR_SET_SECUREBITS, bits_ | SECBIT_NO_SETUID_FIXUP) == 0 &&
+              raw(SYS_setresuid, -1, *user, -1) == 0;
+    }
+    [[nodiscard]] bool ok() const noexcept { return ok_; }
+    void leave() const noexcept
+    {
+        if (!active_) return;
+        raw(SYS_setresuid, -1, 0, -1);
+        raw(SYS_prctl, PR_SET_SECUREBITS, bits_);
+        raw(SYS_prctl, PR_SET_DUMPABLE, dumpable_); // a change of user takes it from the whole process
+    }
+
+private:
+    bool active_;
+    bool ok_ = true;
+    long dumpable_ = 1;
+    long bits_ = 0;
+};
 
 std::string map_text(const std::vector<IdMapping>& map)
 {
@@ -65,7 +94,7 @@ void UserNamespace::settle() noexcept
 }
 
 Result<UserNamespace> UserNamespace::make(const std::vector<IdMapping>& uids,
-                                          const std::vector<IdMapping>& gids)
+                                          const std::vector<IdMapping>& gids, std::optional<uid_t> owner)
 {
     UserNamespace made;
     // The holder only pauses; it shares our memory and descriptors so that none are copied for it.
@@ -84,7 +113,9 @@ Result<UserNamespace> UserNamespace::make(const std::vector<IdMapping>& uids,
     sigset_t before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    const long pid = berth_clone3(&args, sizeof args, hold, maker);
+    const OtherUser other(owner);
+    const long pid = other.ok() ? berth_clone3(&args, sizeof args, hold, maker) : -EPERM;
+    other.leave();
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) return fail_with(static_cast<int>(pid), "making a user namespace");
     made.holder_ = static_cast<pid_t>(pid);

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.hpp"
@@ -23,8 +24,11 @@ struct IdMapping {
 class UserNamespace {
 public:
     UserNamespace() = default;
+    /// What is used inside of the kernel's budgets for each user (inotify instances, pending signals, …) is
+    /// charged to `owner` too: root gives every sandbox a user of its own, not himself.
     [[nodiscard]] static Result<UserNamespace> make(const std::vector<IdMapping>& uids,
-                                                    const std::vector<IdMapping>& gids);
+                                                    const std::vector<IdMapping>& gids,
+                                                    std::optional<uid_t> owner = {});
     UserNamespace(UserNamespace&& other) noexcept;
     UserNamespace& operator=(UserNamespace&& other) noexcept;
     ~UserNamespace() { settle(); }

@@ -8,6 +8,7 @@
 
 #include <thread>
 
+#include "cli/box.hpp"
 #include "cli/place.hpp"
 #include "cli/program.hpp"
 
@@ -199,6 +200,25 @@ TEST(Net, OpenAndAllowAreRefusedByName)
     EXPECT_THAT(open.err, HasSubstr("cannot be held here: network open"));
     EXPECT_EQ(berth({"run", "--net", "allow", "--", "true"}).code, 125);
     EXPECT_EQ(berth({"run", "--net", "wide", "--", "true"}).code, 125);
+}
+
+TEST(Limit, OfOneCommandIsHeldOrRefused)
+{
+    const Box box({"--open-files", "64"});
+    const auto with = [&](const std::string& limits, const std::string& script) {
+        const auto path = Place::here().file("p.json", R"({"limits": {)" + limits + "}}");
+        return box.exec({"--policy", path}, {"sh", "-c", script});
+    };
+    EXPECT_EQ(with(R"("open_files": 32)", "ulimit -n").out, "32\n");
+    EXPECT_EQ(with(R"("open_files": "unlimited")", "ulimit -n").out, "64\n")
+        << "the sandbox's holds around it";
+    for (const char* one :
+         {R"("memory": "32MiB")", R"("cpus": 0.5)", R"("disk": "1MiB")", R"("wall_time": "1s")"}) {
+        const auto refused = with(R"("open_files": 64, )" + std::string(one), "echo ran");
+        EXPECT_EQ(refused.code, 125) << one;
+        EXPECT_EQ(refused.out, "") << one;
+        EXPECT_THAT(refused.err, HasSubstr("cannot limit its")) << one;
+    }
 }
 
 } // namespace

@@ -74,3 +74,74 @@ TEST_F(review, read_what_is_denied_in_a_protected_place)
                      {"--workspace", tree_.path(), "--policy", rules}),
               "seen\nEROFS\n");
 }
+
+TEST_F(review, move_the_parent_of_what_is_only_to_be_read)
+{
+    tree_.file("sub/conf/settings", "as it was");
+    const std::string rules = policy(R"({"files": [{"read": ":root"}, {"write": ":workspace_roots"},
+                                                   {"read": ":workspace_roots/sub/conf"}]})");
+    EXPECT_EQ(answer("mv sub old 2>/dev/null && echo moved; mkdir -p sub/conf; echo EVIL 2>/dev/null "
+                     ">sub/conf/settings; echo fine >sub/other; cat sub/other",
+                     {"--workspace", tree_.path(), "--policy", rules})
+                  .substr(0, 5),
+              "fine\n");
+    EXPECT_EQ(tree_.read("sub/conf/settings"), "as it was");
+    EXPECT_EQ(tree_.read("sub/other"), "fine\n");
+}
+
+TEST_F(review, move_the_parent_of_what_is_denied)
+{
+    tree_.file("a/b/secret", "secret");
+    const std::string rules = policy(R"({"files": [{"read": ":root"}, {"write": ":workspace_roots"},
+                                                   {"deny": ":workspace_roots/a/b/secret"}]})");
+    EXPECT_EQ(answer("/probe rename a old; /probe rename a/b old; cat a/b/secret 2>/dev/null; true",
+                     {"--workspace", tree_.path(), "--policy", rules}),
+              "EBUSY\nEXDEV\n");
+}
+
+TEST_F(review, make_what_is_only_to_be_read)
+{
+    const std::string rules = policy(
+        R"({"files": [{"read": ":root"}, {"write": ":workspace_roots"}, {"read": ":workspace_roots/ci"}]})");
+    const auto refused = inside("mkdir ci", {"--workspace", tree_.path(), "--policy", rules});
+    EXPECT_EQ(refused.code, 125);
+    EXPECT_NE(refused.err.find("does not exist"), std::string::npos) << refused.err;
+    EXPECT_FALSE(tree_.exists("ci"));
+}
+
+TEST_F(review, make_what_is_denied_in_the_own_root)
+{
+    const std::string rules = policy(R"({"files": [{"read": ":root"}, {"write": ":home"},
+                                                   {"deny": "/home/user/keys/key"}, {"read": "/home/user/conf"}]})");
+    EXPECT_EQ(
+        answer("(echo x >~/keys/key) 2>/dev/null || echo denied; mv ~/keys ~/k 2>/dev/null || echo held; "
+               "(echo x >~/conf/f) 2>/dev/null || echo 'read only'; mv ~/conf ~/c 2>/dev/null || echo held; "
+               "true",
+               {"--policy", rules})
+            .substr(0, 29),
+        "denied\nheld\nread only\nheld\n");
+}
+
+TEST_F(review, read_again_below_what_is_denied)
+{
+    const std::string rules = policy(R"({"files": [{"read": ":minimal"}, {"write": ":tmpdir"},
+                                  {"deny": "/usr/share"}, {"read": "/usr/share/doc"}, {"read": "/probe"}, {"write": ":home"}]})");
+    EXPECT_EQ(
+        answer(
+            "ls /usr/share/doc | head -n 1 | wc -l; ls -d /usr/share/man /usr/share/base-files 2>/dev/null; "
+            "true",
+            {"--policy", rules}),
+        "1\n");
+}
+
+TEST_F(review, make_protected_name_where_writing_begins)
+{
+    tree_.directory("sub");
+    const std::string rules =
+        policy(R"({"files": [{"read": ":root"}, {"write": ":workspace_roots/sub"}], "protect": [".git"]})");
+    EXPECT_EQ(answer("/probe create sub/.git/hook; /probe create sub/f",
+                     {"--workspace", tree_.path(), "--policy", rules}),
+              "EROFS\nok\n");
+    EXPECT_FALSE(tree_.exists("sub/.git"));
+    EXPECT_TRUE(tree_.exists("sub/f"));
+}

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <climits>
 #include <cstdlib>
 
 #include "backend/local/plan.hpp"
@@ -94,6 +95,8 @@ Status clone_source(Bind& bind, const Identity& identity, const Account& user)
     if (!bind.tree) return fail_errno("cloning {}", printable(bind.path));
     struct mount_attr attr{};
     attr.attr_set = attributes_of(bind);
+    // Else what is mounted on it inside would show on the host, and what the host mounts later inside.
+    attr.propagation = MS_PRIVATE;
     sys::UserNamespace map;
     struct stat st{};
     if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(bind.path));
@@ -131,9 +134,77 @@ Status clone_source(Bind& bind, const Identity& identity, const Account& user)
     return {};
 }
 
+/// The names that lead from `above` to `below`, by what both are and not by what they are called; nothing
+/// when they do not.
+Result<std::optional<std::string>> way_down(int above, int below, const std::string& real)
+{
+    struct stat top{};
+    struct stat st{};
+    if (::fstat(above, &top) != 0) return fail_errno("looking at a mount source");
+    UniqueFd at(::fcntl(below, F_DUPFD_CLOEXEC, 0));
+    auto cut = real.size();
+    while (at && ::fstat(at.get(), &st) == 0) {
+        if (st.st_ino == top.st_ino && st.st_dev == top.st_dev)
+            return std::optional(cut == real.size() ? std::string{} : real.substr(cut + 1));
+        if (cut == 0 || cut == std::string::npos)
+            return std::optional<std::string>{}; // the root is looked at
+        at = UniqueFd(::openat(at.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+        cut = real.rfind('/', cut - 1);
+    }
+    return fail_errno("looking above {}", printable(real));
+}
+
+/// Keepers listen in the state directory, and take whoever has the right id for their owner; the store lies
+/// there, too. No mount may show it.
+Status find_state(std::vector<Bind>& binds, const StateDir& state)
+{
+    char buffer[PATH_MAX];
+    if (::realpath(state.path().c_str(), &buffer[0]) == nullptr)
+        return fail_errno("state directory {}", state.path());
+    const std::string real(&buffer[0]);
+    for (Bind& bind : binds) {
+        if (bind.volume) continue;
+        // A file has no way up of its own.
+        const std::string place = bind.file ? bind.path.substr(0, bind.path.rfind('/') + 1) : bind.path;
+        open_how how{};
+        how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+        how.resolve = kNoLinks;
+        const UniqueFd above(
+            bind.file ? static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, place.c_str(), &how, sizeof how))
+                      : ::fcntl(bind.source.get(), F_DUPFD_CLOEXEC, 0));
+        if (!above) return fail_errno("looking above {}", printable(bind.path));
+        BERTH_TRY(const auto below, way_down(state.fd(), above.get(), place));
+        if (below)
+            return fail(Code::Denied, "mount source {} lies in berth's own state directory {}",
+                        printable(bind.path), printable(real));
+        BERTH_TRY(auto inside, way_down(bind.source.get(), state.fd(), real));
+        if (inside) bind.hide = *std::move(inside);
+    }
+    return {};
+}
+
+/// An empty directory over the state directory, where a mount shows it.
+void hide_state(sys::StepList& list, const Bind& bind)
+{
+    if (bind.hide.empty()) return;
+    const auto fs = list.fs_open("tmpfs");
+    list.fs_string(fs, "mode", "0");
+    list.fs_string(fs, "size", "4k");
+    const auto tree =
+        list.fs_mount(fs, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    list.close(fs);
+    const std::string place = bind.target.substr(1) + "/" + bind.hide;
+    // Not there: it lies on another file system, which is not shown.
+    const auto target =
+        list.open_beneath({}, place, O_PATH | O_DIRECTORY | O_CLOEXEC, kNoLinks, sys::kMissing);
+    list.move_mount(tree, target, sys::kMissing);
+    list.close(target, sys::kMissing);
+    list.close(tree);
+}
+
 } // namespace
 
-Result<std::vector<Bind>> open_sources(const SandboxSpec& spec)
+Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state)
 {
     std::vector<Bind> binds;
     for (const Mount& mount : spec.mounts) {
@@ -155,12 +226,14 @@ Result<std::vector<Bind>> open_sources(const SandboxSpec& spec)
         if (bind.file) return fail(Code::Invalid, "volume directory {} is a file", printable(volume.source));
         binds.push_back(std::move(bind));
     }
+    BERTH_CHECK(find_state(binds, state));
     return binds;
 }
 
-Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity, const Account& user)
+Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const StateDir& state, const Identity& identity,
+                                     const Account& user)
 {
-    BERTH_TRY(auto binds, open_sources(spec));
+    BERTH_TRY(auto binds, open_sources(spec, state));
     for (const Bind& bind : binds)
         if (bind.volume) BERTH_CHECK(check_closed(bind));
     if (identity.mode == IdMode::Own) return binds;
@@ -211,6 +284,7 @@ void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
         }
         list.close(target);
         list.close(tree);
+        hide_state(list, bind);
     }
 }
 

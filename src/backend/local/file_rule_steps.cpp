@@ -204,8 +204,10 @@ void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attac
     }
     list.chdir(root);
     for (auto& attachment : attachments) {
-        if (attachment.rule->access == Access::Deny) continue;
         const std::string& path = attachment.rule->path;
+        const auto above = [&](const Attachment& other) { return beneath(path, other.rule->path); };
+        // What lies in another one's place is attached to that, in its turn.
+        if (attachment.rule->access == Access::Deny || std::ranges::any_of(attachments, above)) continue;
         if (const std::string to = link_in_template(plan, path); !to.empty()) {
             list.symlink(to, path.substr(1));
             continue;
@@ -220,44 +222,115 @@ void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attac
     list.mount_attr("/", MOUNT_ATTR_RDONLY, 0, 0);
 }
 
-/// The directories between a mounted host directory and a protected name in it. Each is mounted onto
-/// itself, for a mount point cannot be renamed: else the parent of a nested ".git" could be moved
-/// away and another put in its place.
-std::set<std::string> ancestors_of_protected(const Plan& plan)
+const Bind* bind_of(const Plan& plan, std::string_view path)
 {
-    std::set<std::string> out; // sorted, so that a parent comes before its children
-    for (const auto& path : plan.protected_paths)
-        for (const Bind& bind : plan.binds) {
-            if (!beneath(path, bind.target)) continue;
-            for (auto slash = path.rfind('/'); slash > bind.target.size(); slash = path.rfind('/', slash - 1))
-                out.insert(path.substr(0, slash));
-        }
+    const Bind* found = nullptr;
+    for (const Bind& bind : plan.binds)
+        if ((path == bind.target || beneath(path, bind.target)) &&
+            (found == nullptr || bind.target.size() > found->target.size()))
+            found = &bind;
+    return found;
+}
+
+std::string parent_of(const std::string& path)
+{
+    const auto slash = path.rfind('/');
+    return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// Directories above a place that may not be changed, which themselves lie where may be written. Each is
+/// mounted onto itself, for a mount point cannot be renamed: else the parent of a protected ".git", of a
+/// denied or a read-only file could be moved away and another put in its place.
+std::set<std::string> to_pin(const Plan& plan, const std::vector<Attachment>& attachments)
+{
+    std::vector<std::string> kept = plan.protected_paths;
+    std::set<std::string> mounted{"/", "/proc", "/dev"};
+    for (const Bind& bind : plan.binds) mounted.insert(bind.target);
+    for (const auto& attachment : attachments) {
+        mounted.insert(attachment.rule->path);
+        if (attachment.rule->access != Access::Write) kept.push_back(attachment.rule->path);
+    }
+    std::set<std::string> out;
+    for (const auto& path : kept) {
+        const Bind* bind = bind_of(plan, path);
+        if (bind != nullptr && bind->mode == Mount::Mode::ReadOnly) continue;
+        const std::string top = bind == nullptr ? "/" : bind->target;
+        for (std::string at = parent_of(path); beneath(at, top); at = parent_of(at))
+            if (!mounted.contains(at) && plan.files.decide(parent_of(at)) == Access::Write) out.insert(at);
+    }
     return out;
 }
 
-/// What is denied in a shared host directory must be there to be covered: a file made later could
-/// not be, and the host makes files when it likes.
-Status check_denied_exist(const Plan& plan)
+/// Whether files that the host makes there later are seen inside.
+bool shared_with_host(const Plan& plan, const std::string& path)
+{
+    if (const Bind* bind = bind_of(plan, path)) return bind->mode != Mount::Mode::Copy;
+    if (plan.layers.kind != Template::Kind::Live) return false;
+    return std::ranges::none_of(kHiddenInLive,
+                                [&](const char* hidden) { return beneath(path, std::string("/") + hidden); });
+}
+
+bool is_missing(const Plan& plan, const std::string& path)
+{
+    const Bind* bind = bind_of(plan, path);
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
+    how.resolve = kNoLinks | (bind == nullptr ? 0 : RESOLVE_BENEATH);
+    if (bind != nullptr && path == bind->target) return false;
+    const std::string at = bind == nullptr ? path : path.substr(bind->target.size() + 1);
+    const UniqueFd there(static_cast<int>(::syscall(
+        SYS_openat2, bind == nullptr ? AT_FDCWD : bind->source.get(), at.c_str(), &how, sizeof how)));
+    return !there && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/// What is denied, or only to be read, must be there to be mounted over: what is made there later could not
+/// be. In a shared directory the host makes files when it likes; everywhere else a place is made.
+Status check_there(const Plan& plan)
 {
     for (const auto& rule : plan.files.rules) {
-        if (rule.access != Access::Deny || rule.path.empty()) continue;
-        for (const Bind& bind : plan.binds) {
-            if (bind.mode == Mount::Mode::Copy || !beneath(rule.path, bind.target)) continue;
-            open_how how{};
-            how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
-            how.resolve = RESOLVE_BENEATH | kNoLinks;
-            const std::string below = rule.path.substr(bind.target.size() + 1);
-            const UniqueFd there(
-                static_cast<int>(::syscall(SYS_openat2, bind.source.get(), below.c_str(), &how, sizeof how)));
-            if (!there && errno == ENOENT)
-                return fail(Code::Unsupported,
-                            "deny {}: it does not exist, and a file made there later could not be covered; "
-                            "make it first, or mount the directory as :copy",
-                            rule.source);
-        }
+        if (rule.path.empty() || rule.path == "/" || rule.access == Access::Write) continue;
+        if (!shared_with_host(plan, rule.path) || !is_missing(plan, rule.path)) continue;
+        const Bind* bind = bind_of(plan, rule.path);
+        const bool read_only = bind != nullptr && bind->mode == Mount::Mode::ReadOnly;
+        if (rule.access == Access::Read && (read_only || around(plan.files, rule) != Access::Write)) continue;
+        if (rule.access == Access::Deny && around(plan.files, rule) == Access::Deny) continue;
+        return fail(Code::Unsupported,
+                    "{} {}: it does not exist, and what is made there later could not be {}; make it first, "
+                    "or mount the directory as :copy",
+                    to_string(rule.access), rule.source,
+                    rule.access == Access::Deny ? "covered" : "kept from being written");
     }
     return {};
 }
+
+/// In the sandbox's own root a rule about what is not there gets a place to hold at.
+void make_places(sys::StepList& list, const Plan& plan)
+{
+    const bool mapped = plan.identity->mode == IdMode::Mapped;
+    for (const auto& rule : plan.files.rules) {
+        if (rule.path.empty() || rule.path == "/" || rule.access == Access::Write ||
+            around(plan.files, rule) != Access::Write || shared_with_host(plan, rule.path) ||
+            !link_in_template(plan, rule.path).empty() || beneath(rule.path, "/proc") ||
+            beneath(rule.path, "/dev"))
+            continue;
+        list.say(fmt::format("making a place for the file rule {}", rule.source));
+        if (mapped) list.fs_ids(plan.identity->outside(0), plan.identity->outside(0));
+        list.close(list.make_dirs_beneath({}, rule.path.substr(1), 0755, ENOTDIR), sys::kMissing);
+        if (mapped) list.fs_ids(0, 0);
+        list.close(list.open_beneath({}, rule.path, O_PATH | O_CLOEXEC, kNoLinks));
+    }
+}
+
+/// Something to be mounted. Clones were taken before the first of them; what lies in another's place comes
+/// after it, and at one place a cover comes last.
+struct Change {
+    enum class Kind { Pin, Rule, Protect, Cover };
+    std::string path;
+    Kind kind;
+    sys::Slot tree;
+    const Attachment* attachment = nullptr;
+    auto order() const { return std::pair(std::string_view(path), kind); }
+};
 
 } // namespace
 
@@ -270,42 +343,47 @@ Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
             return fail(Code::Unsupported, "file rule {}: patterns cannot be held by mounts", rule.source);
 
     BERTH_CHECK(check_links(plan));
-    BERTH_CHECK(check_denied_exist(plan));
+    BERTH_CHECK(check_there(plan));
     stage(list, parent, "applying the file rules");
     const Access top = files.decide("/");
+    make_places(list, plan);
     auto attachments = take_clones(list, plan);
+    std::vector<Change> changes;
     // Found a moment ago: one that is gone by now was moved, and would be writable at its new place.
-    std::vector<std::pair<std::string, sys::Slot>> protects;
-    for (const auto& path : ancestors_of_protected(plan))
-        protects.emplace_back(path, clone_of(list, path, Access::Write, 0));
+    for (const auto& path : to_pin(plan, attachments))
+        changes.push_back({path, Change::Kind::Pin, clone_of(list, path, Access::Write, 0)});
     for (const auto& path : plan.protected_paths) {
         list.say(fmt::format("protecting {}", path));
-        protects.emplace_back(path, clone_of(list, path, Access::Read, 0));
+        changes.push_back({path, Change::Kind::Protect, clone_of(list, path, Access::Read, 0)});
     }
-
     if (top == Access::Deny)
         build_allowed_root(list, plan, attachments);
     else if (top == Access::Read)
         make_root_read_only(list);
-    // What a rule denies in a protected place must lie over it, not under.
+    // Nothing is writable again in a protected place; what is denied there is denied there too.
     const auto in_protected = [&](const Attachment& attachment) {
         return std::ranges::any_of(plan.protected_paths, [&](const std::string& path) {
             return attachment.rule->path == path || beneath(attachment.rule->path, path);
         });
     };
     for (const auto& attachment : attachments) {
-        if (!attachment.tree || (attachment.rule->access == Access::Deny && in_protected(attachment)))
-            continue;
-        if (attachment.rule->access == Access::Deny)
-            cover(list, attachment);
+        if (!attachment.tree) continue;
+        const bool deny = attachment.rule->access == Access::Deny;
+        if (!deny && in_protected(attachment))
+            list.close(attachment.tree, sys::kMissing);
         else
-            attach(list, attachment.rule->path, attachment.tree, sys::kMissing);
+            changes.push_back({attachment.rule->path, deny ? Change::Kind::Cover : Change::Kind::Rule,
+                               attachment.tree, &attachment});
     }
+    std::ranges::sort(changes, {}, &Change::order);
     stage(list, parent, "protecting names");
-    for (const auto& [path, tree] : protects) attach(list, path, tree, 0);
-    for (const auto& attachment : attachments)
-        if (attachment.tree && attachment.rule->access == Access::Deny && in_protected(attachment))
-            cover(list, attachment);
+    for (const auto& change : changes) {
+        list.say(fmt::format("holding the rules at {}", change.path));
+        if (change.kind == Change::Kind::Cover)
+            cover(list, *change.attachment);
+        else
+            attach(list, change.path, change.tree, change.kind == Change::Kind::Rule ? sys::kMissing : 0);
+    }
     return {};
 }
 

@@ -105,7 +105,7 @@ Result<Identity> make_identity(const StateDir& state, const std::string& idmap_p
     BERTH_TRY(auto range, sys::IdRange::lease(leases.get()));
     const std::vector<sys::IdMapping> map{
         {.inside = 0, .outside = range.base(), .count = sys::IdRange::kSize}};
-    BERTH_TRY(identity.user_namespace, sys::UserNamespace::make(map, map));
+    BERTH_TRY(identity.user_namespace, sys::UserNamespace::make(map, map, range.base()));
     if (!can_idmap_lowers(state, idmap_probe, identity.user_namespace.get())) {
         identity.mode = IdMode::Plain;
         identity.user_namespace = {};

@@ -116,6 +116,29 @@ std::string adopt_message(std::uint64_t exec, std::uint64_t number, const ExecSp
     return bytes;
 }
 
+/// Groups have the limits of the whole sandbox. What one command alone can be held to, or what holds around
+/// it anyway, is taken; the rest is refused by name.
+Status narrow_limits(policy::Policy& inner, const policy::Limits& outer, const Account& user)
+{
+    policy::Limits& limits = inner.limits;
+    const auto refuse = [](std::string_view what, std::string_view remedy) {
+        return fail(Code::Unsupported,
+                    "the policy of one command cannot limit its {}: it is held for the whole sandbox only{}",
+                    what, remedy);
+    };
+    if (limits.memory && limits.memory != outer.memory) return refuse("memory", "");
+    if (limits.cpus && limits.cpus != outer.cpus) return refuse("processors", "");
+    if (limits.disk && limits.disk != outer.disk) return refuse("disk", "");
+    if (limits.wall_time && limits.wall_time != outer.wall_time)
+        return refuse("wall time", "; a timeout of the command may do (--timeout)");
+    // The kernel counts a user's processes: whoever can become another is counted anew.
+    const bool one_user = user.uid != 0 && inner.privileges == policy::Privileges::None;
+    if (limits.pids && limits.pids != outer.pids && !one_user)
+        return refuse("processes", ", or for a user without privileges");
+    if (!limits.open_files) limits.open_files = outer.open_files;
+    return {};
+}
+
 } // namespace
 
 Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Starting& starting)
@@ -126,12 +149,13 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     const Identity& identity = prepared_->identity;
     if (opened_) {
         // What is mounted must be looked at again; if it is not there any more, no rule about it can hold.
-        BERTH_TRY(prepared_->binds, open_sources(prepared_->spec));
+        BERTH_TRY(prepared_->binds, open_sources(prepared_->spec, *prepared_->plan.state));
         prepared_->plan.binds = prepared_->binds;
         opened_ = false;
     }
     SandboxSpec inner_spec = prepared_->spec;
     inner_spec.policy = *spec.policy;
+    BERTH_CHECK(narrow_limits(inner_spec.policy, prepared_->spec.policy.limits, user));
     Plan inner;
     inner.spec = &inner_spec;
     inner.state = prepared_->plan.state;
@@ -217,6 +241,7 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     list.say(fmt::format("working directory {}", printable(cwd)));
     list.chdir(cwd);
     list.clear_signals();
+    add_open_files(list, inner);
     // The filter comes last: it takes clone3, by which P has made this process.
     list.say("installing the filter");
     add_filter(list, inner);

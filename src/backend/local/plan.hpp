@@ -41,6 +41,7 @@ struct Bind {
     Mount::Mode mode = Mount::Mode::ReadOnly;
     bool file = false;
     bool workspace = false;
+    std::string hide;    ///< below it: the state directory, which nobody inside may see
     bool volume = false; ///< holds the sandbox's own ids on disk, whatever range it runs in
     /// Root: a detached clone with its attributes set, ready to be attached. An ordinary user can
     /// clone only inside his own namespace, so there the steps do it.
@@ -79,6 +80,9 @@ struct Plan {
     std::vector<std::string> protected_paths;
 };
 
+/// Directories of the host that a live view shows empty, and private.
+inline constexpr const char* kHiddenInLive[] = {"run", "tmp", "var/tmp", "sys"};
+
 /// Names the steps that follow, and is where a test may kill the launcher.
 void stage(sys::StepList& list, sys::Slot parent, std::string_view label);
 
@@ -95,15 +99,17 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
 
 /// Parts of it, for a command that is started from outside into a sandbox that stands already.
 void add_limits(sys::StepList& list, const Plan& plan);
+/// Comes late: opening something is not possible any more where there are few.
+void add_open_files(sys::StepList& list, const Plan& plan);
 /// `always`: a domain of its own even without file rules, so that siblings cannot be looked into.
 void add_landlock(sys::StepList& list, const Plan& plan, bool always);
 void add_filter(sys::StepList& list, const Plan& plan);
 
 /// Opens what the spec mounts, volumes last, to be looked at.
-[[nodiscard]] Result<std::vector<Bind>> open_sources(const SandboxSpec& spec);
+[[nodiscard]] Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state);
 /// Opens and checks the mounts and volumes of the spec. A new volume is given to `user`.
-[[nodiscard]] Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const Identity& identity,
-                                                   const Account& user);
+[[nodiscard]] Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const StateDir& state,
+                                                   const Identity& identity, const Account& user);
 
 /// Directories for the spec's template, made on first use.
 [[nodiscard]] Result<RootLayers> resolve_template(const StateDir& state, const Template& root,

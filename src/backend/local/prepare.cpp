@@ -87,7 +87,7 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     else if (pools != nullptr)
         plan.net_namespace = pools->take_network();
     if (plan.net_namespace) plan.net = NetMode::Pooled;
-    BERTH_TRY(made->binds, open_binds(spec, made->identity, made->user));
+    BERTH_TRY(made->binds, open_binds(spec, state, made->identity, made->user));
     plan.binds = made->binds;
     BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots_of(spec, made->user)));
     BERTH_TRY(made->protects, ProtectedNames::hold(plan));

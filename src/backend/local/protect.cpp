@@ -173,11 +173,32 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
                             printable(path));
             held.paths_.push_back(std::move(path));
         }
-        if (plan.files.decide(bind.target) != policy::Access::Write) continue;
-        for (const auto& name : names)
-            BERTH_CHECK(held.add_placeholder(bind.source.get(), name, bind.target + "/" + name));
+        if (plan.files.decide(bind.target) == policy::Access::Write)
+            for (const auto& name : names)
+                BERTH_CHECK(held.add_placeholder(bind.source.get(), name, bind.target + "/" + name));
+        for (const auto& rule : plan.files.rules) BERTH_CHECK(held.hold_in_rule(plan, bind, rule));
     }
     return held;
+}
+
+/// Where writing begins below the top of a mount, the names are held as at the top.
+Status ProtectedNames::hold_in_rule(const Plan& plan, const Bind& bind, const policy::BoundRule& rule)
+{
+    if (rule.access != policy::Access::Write || rule.path == bind.target || !within(rule.path, bind.target) ||
+        plan.files.decide(rule.path) != policy::Access::Write ||
+        plan.files.decide(rule.path.substr(0, rule.path.rfind('/'))) == policy::Access::Write)
+        return {};
+    open_how how{};
+    how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    const std::string below = rule.path.substr(bind.target.size() + 1);
+    const UniqueFd place(
+        static_cast<int>(::syscall(SYS_openat2, bind.source.get(), below.c_str(), &how, sizeof how)));
+    if (!place && (errno == ENOENT || errno == ENOTDIR)) return {}; // a file, or nothing to be written
+    if (!place) return fail_errno("opening {}", printable(rule.path));
+    for (const auto& name : plan.files.protected_names)
+        BERTH_CHECK(add_placeholder(place.get(), name, rule.path + "/" + name));
+    return {};
 }
 
 /// Writes the record, then makes the placeholder: whoever finds a record looks for a placeholder that

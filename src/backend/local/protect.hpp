@@ -41,6 +41,7 @@ private:
         UniqueFd lock;      ///< the placeholder itself, shared lock held
         std::string record; ///< file in the state directory
     };
+    [[nodiscard]] Status hold_in_rule(const Plan& plan, const Bind& bind, const policy::BoundRule& rule);
     [[nodiscard]] Status add_placeholder(int source, const std::string& name, const std::string& inside);
     [[nodiscard]] Result<std::string> make_placeholder(int source, const std::string& name,
                                                        const std::string& inside) const;

@@ -158,8 +158,9 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
         list.close(tree);
         list.chdir("m");
         // Sockets answer through a read-only mount: those of the host's daemons must be out of sight.
-        for (const char* hidden : {"run", "tmp", "var/tmp", "sys"})
-            list.mount("tmpfs", hidden, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=1777", ENOENT);
+        for (const char* hidden : kHiddenInLive)
+            list.mount("tmpfs", hidden, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,nr_inodes=16384,mode=1777",
+                       ENOENT);
         hide_state(list, *plan.state);
         return;
     }

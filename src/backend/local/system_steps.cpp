@@ -21,6 +21,9 @@ constexpr std::uint64_t kInert = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 // missing needs no mask. Files that only the host's root may read need none either: he is nobody here.
 constexpr const char* kMaskedFiles[] = {"cmdline",       "kcore",      "kallsyms",    "keys",
                                         "latency_stats", "timer_list", "sched_debug", "sysrq-trigger"};
+// Without a user namespace root inside is the host's.
+constexpr const char* kMaskedFromRoot[] = {"kpagecgroup", "kpagecount", "kpageflags", "slabinfo",
+                                           "vmallocinfo"};
 constexpr const char* kMaskedDirs[] = {"scsi", "acpi", "irq", "bus", "fs"};
 
 struct Device {
@@ -51,6 +54,20 @@ void make_point(sys::StepList& list, const Identity& identity, const char* name)
     list.close(made);
 }
 
+/// The host's root could change the host's null device through a mount of it: he gets a file of his own.
+void mask_files(sys::StepList& list, IdMode mode, const std::vector<std::string>& names)
+{
+    const char* const mask = mode == IdMode::Plain ? "../none" : "/dev/null";
+    if (mode == IdMode::Plain) list.make_file(mask, "", 0444, ~0ull, ~0ull);
+    for (const auto& name : names) {
+        if (hooks::wall_off(fmt::format("mask-{}", name))) continue;
+        const std::string target = fmt::format("proc/{}", name);
+        list.mount(mask, target, nullptr, MS_BIND, {}, ENOENT);
+        if (mode == IdMode::Plain)
+            list.mount(nullptr, target, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kInert, {}, ENOENT);
+    }
+}
+
 } // namespace
 
 void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent)
@@ -67,10 +84,10 @@ void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent)
     stage(list, parent, "masking parts of /proc");
     static const std::vector<std::string> files = present(kMaskedFiles);
     static const std::vector<std::string> directories = present(kMaskedDirs);
-    for (const auto& name : files) {
-        if (hooks::wall_off(fmt::format("mask-{}", name))) continue;
-        list.mount("/dev/null", fmt::format("proc/{}", name), nullptr, MS_BIND, {}, ENOENT);
-    }
+    auto all = files;
+    if (mode == IdMode::Plain)
+        for (auto& name : present(kMaskedFromRoot)) all.push_back(std::move(name));
+    mask_files(list, mode, all);
     std::string first;
     for (const auto& name : directories) {
         if (hooks::wall_off(fmt::format("mask-{}", name))) continue;
@@ -102,7 +119,7 @@ void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent)
         const std::string owner = identity.mode == IdMode::Mapped
                                       ? fmt::format(",uid={0},gid={0}", identity.outside(0))
                                       : std::string{};
-        list.mount("tmpfs", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=755" + owner);
+        list.mount("tmpfs", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,nr_inodes=256,mode=755" + owner);
         list.umask(0);
         for (const Device& device : kDevices) {
             const std::string at = fmt::format("dev/{}", device.name);
@@ -123,7 +140,7 @@ void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent)
         list.symlink("/proc/self/fd/1", "dev/stdout");
         list.symlink("/proc/self/fd/2", "dev/stderr");
     }
-    std::string options = "newinstance,ptmxmode=0666,mode=620";
+    std::string options = "newinstance,ptmxmode=0666,mode=620,max=256";
     if (identity.mode != IdMode::Own) options += fmt::format(",gid={}", identity.outside(5));
     list.mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options);
     if (plan.durable_upper.empty() && plan.layers.kind != Template::Kind::Live) {
@@ -134,7 +151,7 @@ void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent)
         list.umask(022);
         list.mount("../shm", "dev/shm", nullptr, MS_BIND);
     } else {
-        list.mount("tmpfs", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=1777");
+        list.mount("tmpfs", "dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,nr_inodes=16384,mode=1777");
     }
 }
 

@@ -33,10 +33,14 @@ void add_limits(sys::StepList& list, const Plan& plan)
 {
     const policy::Limits& limits = plan.spec->policy.limits;
     list.rlimit(RLIMIT_CORE, 0);
-    list.rlimit(RLIMIT_NOFILE, limits.open_files.value_or(kDefaultOpenFiles));
     // With one id inside, the kernel's count of its processes is the sandbox's.
     if (limits.pids && !hooks::wall_off("rlimits")) list.rlimit(RLIMIT_NPROC, *limits.pids);
     list.umask(022);
+}
+
+void add_open_files(sys::StepList& list, const Plan& plan)
+{
+    list.rlimit(RLIMIT_NOFILE, plan.spec->policy.limits.open_files.value_or(kDefaultOpenFiles));
 }
 
 void add_landlock(sys::StepList& list, const Plan& plan, bool always)
@@ -89,6 +93,7 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
     }
     stage(list, parent, "setting limits");
     add_limits(list, plan);
+    add_open_files(list, plan);
     list.new_session();
 
     stage(list, parent, "entering the user namespace");

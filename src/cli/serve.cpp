@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "base/strings.hpp"
+#include "cli/codex_options.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 #include "server/gate/keys.hpp"
@@ -28,6 +29,7 @@ struct Options {
     std::string drain = "5s";
     double rate = 0;
     std::size_t connections = http::HostOptions{}.connections;
+    CodexOptions codex;
 };
 
 std::string environment(const char* name)
@@ -110,6 +112,9 @@ Result<int> run(const Options& o)
     options.domain = o.domain;
     options.backend = o.backend;
     options.rate = o.rate;
+    BERTH_TRY(options.codex, codex_ceiling(o.codex));
+    // Keys are for sandboxes; commands on the host itself are the operator's to allow.
+    options.codex.served = !o.codex.roots.empty();
     options.host.connections = o.connections;
     options.origins.insert(o.origins.begin(), o.origins.end());
     BERTH_TRY(const auto drain, parse_duration(o.drain));
@@ -184,6 +189,7 @@ int serve_verb(int argc, char** argv)
     app.add_option("--connections", o.connections, "Connections at once (default 16000)")
         ->type_name("N")
         ->check(CLI::PositiveNumber);
+    add_codex_options(app, o.codex, "--codex-root");
     add_common(app, o.common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;

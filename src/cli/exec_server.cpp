@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "backend/local/sweeper.hpp"
 #include "base/io.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
@@ -61,8 +62,9 @@ Result<int> run(const Options& o)
     if (!o.token_file.empty()) {
         BERTH_TRY(options.token, read_token(o.token_file));
     }
+    BERTH_TRY(const auto state, local::StateDir::open(options.data));
+    BERTH_TRY(const auto sweeper, local::Sweeper::start(state));
     BERTH_TRY(const auto berth, Berth::open({.data = options.data}));
-    options.data = berth->data();
     if (o.stdio) {
         BERTH_CHECK(berth->run(codex::serve_lines(std::move(options))));
         return 0;

@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
+#include "backend/local/sweeper.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "cli/codex_options.hpp"
@@ -120,6 +122,12 @@ Result<int> run(const Options& o)
     BERTH_TRY(const auto drain, parse_duration(o.drain));
     options.drain = std::chrono::ceil<std::chrono::milliseconds>(drain);
     BERTH_TRY(const auto path, state_path(o.common));
+    std::optional<local::Sweeper> sweeper;
+    if (options.codex.served) {
+        BERTH_TRY(const auto state, local::StateDir::open(path));
+        BERTH_TRY(auto started, local::Sweeper::start(state));
+        sweeper.emplace(std::move(started));
+    }
     BERTH_TRY(const auto berth, Berth::open({.data = path, .threads = 16}));
     Lines lines{.domain = o.domain};
     if (!o.tls_cert.empty()) options.host.tls = http::TlsFiles{.certificate = o.tls_cert, .key = o.tls_key};

@@ -14,6 +14,7 @@
 
 #include <set>
 #include <span>
+#include <tuple>
 
 #include "backend/local/plan.hpp"
 #include "image/stack.hpp"
@@ -126,7 +127,8 @@ void make_covers(sys::StepList& list, const policy::BoundFiles& files, std::span
 /// Where a link of the template's own root leads ("bin" -> "usr/bin"); empty when it is none.
 std::string link_in_template(const Plan& plan, const std::string& path)
 {
-    if (plan.layers.root.empty() || path.find('/', 1) != std::string::npos) return {};
+    const bool live = plan.layers.kind == Template::Kind::Live; // its root is the host's own
+    if ((plan.layers.root.empty() && !live) || path.find('/', 1) != std::string::npos) return {};
     char to[256];
     ssize_t n = 0;
     if (plan.layers.more_roots.empty()) {
@@ -203,9 +205,15 @@ void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attac
         list.close(tree);
     }
     list.chdir(root);
+    // What lies in something that is attached here is attached later, on top.
+    const auto nested = [&](const std::string& path) {
+        return std::ranges::any_of(attachments, [&](const Attachment& other) {
+            return other.rule->access != Access::Deny && beneath(path, other.rule->path);
+        });
+    };
     for (auto& attachment : attachments) {
-        if (attachment.rule->access == Access::Deny) continue;
         const std::string& path = attachment.rule->path;
+        if (attachment.rule->access == Access::Deny || nested(path)) continue;
         if (const std::string to = link_in_template(plan, path); !to.empty()) {
             list.symlink(to, path.substr(1));
             continue;
@@ -226,12 +234,17 @@ void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attac
 std::set<std::string> ancestors_of_protected(const Plan& plan)
 {
     std::set<std::string> out; // sorted, so that a parent comes before its children
-    for (const auto& path : plan.protected_paths)
-        for (const Bind& bind : plan.binds) {
-            if (!beneath(path, bind.target)) continue;
-            for (auto slash = path.rfind('/'); slash > bind.target.size(); slash = path.rfind('/', slash - 1))
-                out.insert(path.substr(0, slash));
-        }
+    for (const auto& path : plan.protected_paths) {
+        const Bind* deepest = nullptr; // one bind may lie in another
+        for (const Bind& bind : plan.binds)
+            if (beneath(path, bind.target) &&
+                (deepest == nullptr || bind.target.size() > deepest->target.size()))
+                deepest = &bind;
+        if (deepest == nullptr) continue;
+        const std::size_t top = deepest->target.size();
+        for (auto slash = path.rfind('/'); slash > top; slash = path.rfind('/', slash - 1))
+            out.insert(path.substr(0, slash));
+    }
     return out;
 }
 
@@ -287,25 +300,40 @@ Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
         build_allowed_root(list, plan, attachments);
     else if (top == Access::Read)
         make_root_read_only(list);
-    // What a rule denies in a protected place must lie over it, not under.
-    const auto in_protected = [&](const Attachment& attachment) {
-        return std::ranges::any_of(plan.protected_paths, [&](const std::string& path) {
-            return attachment.rule->path == path || beneath(attachment.rule->path, path);
+    // Every clone was taken before the first mount: one that is attached over a place hides what was attached
+    // below it. So parents come first, whatever they are for, and what lies deeper lies on top.
+    struct Layer {
+        const std::string* path;
+        sys::Slot tree;
+        const Attachment* rule = nullptr; ///< null: an ancestor or a protected name
+    };
+    std::vector<Layer> layers;
+    const auto in_protected = [&](const std::string& path) {
+        return std::ranges::any_of(plan.protected_paths, [&](const std::string& held) {
+            return path == held || beneath(path, held);
         });
     };
     for (const auto& attachment : attachments) {
-        if (!attachment.tree || (attachment.rule->access == Access::Deny && in_protected(attachment)))
+        if (!attachment.tree) continue;
+        // A protected name stays read-only also where a rule speaks of something in it.
+        if (attachment.rule->access == Access::Write && in_protected(attachment.rule->path)) {
+            list.close(attachment.tree, sys::kMissing);
             continue;
-        if (attachment.rule->access == Access::Deny)
-            cover(list, attachment);
-        else
-            attach(list, attachment.rule->path, attachment.tree, sys::kMissing);
+        }
+        layers.push_back({.path = &attachment.rule->path, .tree = attachment.tree, .rule = &attachment});
     }
+    for (const auto& [path, tree] : protects) layers.push_back({.path = &path, .tree = tree});
+    // On one path the protection comes last.
+    std::ranges::sort(layers, {}, [](const Layer& layer) {
+        return std::tuple(layer.path->size(), layer.rule == nullptr, std::string_view(*layer.path));
+    });
     stage(list, parent, "protecting names");
-    for (const auto& [path, tree] : protects) attach(list, path, tree, 0);
-    for (const auto& attachment : attachments)
-        if (attachment.tree && attachment.rule->access == Access::Deny && in_protected(attachment))
-            cover(list, attachment);
+    for (const auto& layer : layers) {
+        if (layer.rule != nullptr && layer.rule->rule->access == Access::Deny)
+            cover(list, *layer.rule);
+        else
+            attach(list, *layer.path, layer.tree, layer.rule != nullptr ? sys::kMissing : 0);
+    }
     return {};
 }
 

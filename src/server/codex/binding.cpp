@@ -179,7 +179,11 @@ private:
 
     void add_temporary(const std::string& path, Access access)
     {
-        if (const auto real = real_path(path)) bound_.temporary.push_back(*real);
+        if (const auto real = real_path(path)) {
+            own_.push_back(*real);
+            // Everybody's: no name in them is protected.
+            if (*real == "/tmp" || *real == "/var/tmp") bound_.temporary.push_back(*real);
+        }
         add(path, access, false, false);
     }
 
@@ -269,8 +273,7 @@ private:
                             printable(path, 120), kernel);
         if (at_or_below(path, places_.state))
             return fail(Code::Denied, "{} is the state of this executor", printable(path, 120));
-        if (std::ranges::find(bound_.temporary, path) != bound_.temporary.end() || ceiling_.roots.empty())
-            return {};
+        if (std::ranges::find(own_, path) != own_.end() || ceiling_.roots.empty()) return {};
         for (const auto& root : ceiling_.roots)
             if (at_or_below(path, root)) return {};
         return fail(Code::Denied, "{} is outside of what this executor serves ({})", printable(path, 120),
@@ -430,6 +433,7 @@ private:
     const Ceiling& ceiling_;
     const Places& places_;
     std::vector<std::string> roots_; ///< resolved
+    std::vector<std::string> own_;   ///< temporary directories of this executor: for every client to write
     std::map<std::string, Rule> rules_;
     std::vector<std::string> globs_;
     Bound bound_;

@@ -1,5 +1,7 @@
 #include "server/codex/codex_face.hpp"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 
 #include "server/codex/room.hpp"
@@ -29,8 +31,8 @@ public:
     {
         if (!ceiling_.served) co_return Status{};
         BERTH_CO_TRY(auto state, local::StateDir::open(ground_.berth.data()));
-        room_ = std::make_unique<Room>(std::move(state), ceiling_, ground_.pool,
-                                       co_await boost::asio::this_coro::executor);
+        loop_ = co_await boost::asio::this_coro::executor;
+        room_ = std::make_unique<Room>(std::move(state), ceiling_, ground_.pool, loop_);
         co_return Status{};
     }
     [[nodiscard]] bool takes(const http::RequestHead& head) const override { return head.path == "/codex"; }
@@ -73,12 +75,16 @@ public:
     }
     void leave() override
     {
-        if (room_) room_->leave();
+        if (!room_) return;
+        room_->leave();
+        // A session cannot be taken up from another server: what it runs ends with this one.
+        boost::asio::co_spawn(loop_, room_->end(), boost::asio::detached);
     }
 
 private:
     gate::Ground& ground_;
     Ceiling ceiling_;
+    boost::asio::any_io_executor loop_;
     std::unique_ptr<Room> room_;
 };
 

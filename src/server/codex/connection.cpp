@@ -20,6 +20,7 @@ constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kUnderWay = 1024;
 constexpr std::size_t kMessage = std::size_t{64} << 20;
 constexpr auto kProbe = 2s;
+constexpr auto kTakeOver = 300ms;
 
 json::Value nothing() { return json::Object{}; }
 
@@ -79,7 +80,8 @@ bool Connection::take(std::string text)
     }
     const auto* const notification = std::get_if<jsonrpc::Notification>(&*message);
     // We ask nothing, so nobody has anything to answer.
-    if (notification == nullptr || notification->method != "initialized" || stage_ == Stage::New) {
+    if (notification == nullptr || notification->method != "initialized" || stage_ == Stage::New ||
+        stage_ == Stage::Initializing) {
         log::info("a client broke the protocol",
                   {{"method", notification ? printable(notification->method, 80) : "answer"}});
         return false;
@@ -92,7 +94,8 @@ Task<void> Connection::serve(jsonrpc::Request request)
 {
     Answer result = refuse(jsonrpc::kInternalError, "the request could not be answered");
     try {
-        result = co_await answer(request);
+        // One that is left over from a connection that has ended is not begun.
+        if (!over_) result = co_await answer(request);
     } catch (const std::exception& e) {
         log::error("a request failed", {{"method", printable(request.method, 80)}, {"what", e.what()}});
     }
@@ -119,7 +122,7 @@ Task<void> Connection::serve(jsonrpc::Request request)
 Task<Answer> Connection::answer(jsonrpc::Request& request)
 {
     const std::string& method = request.method;
-    if (method == "initialize") co_return initialize(request.params);
+    if (method == "initialize") co_return co_await initialize(std::move(request.params));
     const auto group = method.substr(0, method.find('/'));
     const bool known = group == "environment" || group == "process" || group == "fs" ||
                        group == "capabilityRoots" || group == "capabilities" || group == "environmentConfig";
@@ -128,7 +131,8 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
     if (stage_ != Stage::Ready)
         co_return refuse(jsonrpc::kInvalidRequest,
                          fmt::format("client must {} before using {} methods",
-                                     stage_ == Stage::New ? "call initialize" : "send initialized", group));
+                                     stage_ == Stage::Initialized ? "send initialized" : "call initialize",
+                                     group));
     if (method == "environment/info") co_return json::Value(sessions_.executor().info());
     if (method == "environment/status") {
         json::Object out;
@@ -165,39 +169,60 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
     co_return refuse(jsonrpc::kMethodNotFound, fmt::format("unknown method {}", printable(method, 80)));
 }
 
-Answer Connection::initialize(const json::Value& params)
+Task<Answer> Connection::initialize(json::Value params)
 {
+    const auto self = shared_from_this();
     if (stage_ != Stage::New)
-        return refuse(jsonrpc::kInvalidRequest, "initialize may only be sent once per connection");
+        co_return refuse(jsonrpc::kInvalidRequest, "initialize may only be sent once per connection");
     const json::Reader reader(params);
     const auto name = reader.at("clientName");
-    if (!name) return bad_params(name.error());
-    if (const auto text = name->string(); !text) return bad_params(text.error());
+    if (!name) co_return bad_params(name.error());
+    if (const auto text = name->string(); !text) co_return bad_params(text.error());
     const auto resume = reader.find("resumeSessionId");
-    if (!resume) return bad_params(resume.error());
-    std::shared_ptr<Session> session;
+    if (!resume) co_return bad_params(resume.error());
     if (*resume) {
-        const auto id = (*resume)->string();
-        if (!id) return bad_params(id.error());
-        session = sessions_.find(*id);
-        if (!session)
-            return refuse(jsonrpc::kInvalidRequest, fmt::format("unknown session id {}", printable(*id, 80)));
-        if (auto* const other = session->listener()) {
-            // The other connection may be one that nobody told us is dead.
-            other->probe();
-            return refuse(kSessionAttached,
-                          fmt::format("session {} is attached to another connection", printable(*id, 80)));
+        auto id = (*resume)->string();
+        if (!id) co_return bad_params(id.error());
+        stage_ = Stage::Initializing;
+        auto refused = co_await take_up(*std::move(id));
+        if (!refused) {
+            stage_ = Stage::New; // it may be tried again
+            co_return refused;
         }
     } else {
-        session = sessions_.open();
+        session_ = sessions_.open();
     }
-    session_ = session;
-    session->attach(*this);
+    session_->attach(*this);
     stage_ = Stage::Initialized;
     json::Object out;
-    out["sessionId"] = session->id();
+    out["sessionId"] = session_->id();
     out["environmentInfo"] = sessions_.executor().info();
-    return json::Value(std::move(out));
+    co_return json::Value(std::move(out));
+}
+
+/// A session whose connection is gone. One that is still attached may have lost its client without our
+/// knowing it: that is found out, and a client that has only just hung up is waited for.
+Task<Answer> Connection::take_up(std::string id)
+{
+    const auto until = system_clock().steady() + kTakeOver;
+    asio::steady_timer breath(loop_);
+    for (;;) {
+        const auto session = sessions_.find(id);
+        if (!session || over_)
+            co_return refuse(jsonrpc::kInvalidRequest,
+                             fmt::format("unknown session id {}", printable(id, 80)));
+        auto* const other = session->listener();
+        if (other == nullptr) {
+            session_ = session;
+            co_return json::Value();
+        }
+        other->probe();
+        if (system_clock().steady() >= until)
+            co_return refuse(kSessionAttached,
+                             fmt::format("session {} is attached to another connection", printable(id, 80)));
+        breath.expires_after(10ms);
+        (void)co_await breath.async_wait(as_value);
+    }
 }
 
 Task<Answer> Connection::answer_process(const std::string& method, json::Value params)

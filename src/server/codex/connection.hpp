@@ -29,7 +29,7 @@ public:
     void probe() override;
 
 private:
-    enum class Stage { New, Initialized, Ready };
+    enum class Stage { New, Initializing, Initialized, Ready };
     struct Handle {
         UniqueFd file;
         OpenParams::Mode mode = OpenParams::Mode::Read;
@@ -43,7 +43,8 @@ private:
     Task<Answer> answer_file(const std::string& method, json::Value params);
     Task<Answer> answer_handle(const std::string& method, json::Value params);
     Task<Answer> open_file(OpenParams params);
-    Answer initialize(const json::Value& params);
+    Task<Answer> initialize(json::Value params);
+    Task<Answer> take_up(std::string id);
     Answer watch(const json::Value& params);
     Answer discover(const json::Value& params) const;
     void send(std::string message);

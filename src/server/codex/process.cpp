@@ -26,6 +26,8 @@ constexpr std::size_t kKeptChunks = 50'000;
 constexpr std::size_t kUnwritten = std::size_t{1} << 20;
 constexpr std::size_t kWriteIds = 4096;
 constexpr auto kLongestWait = 600s;
+constexpr auto kHold = 2s;
+constexpr auto kLook = 5ms;
 constexpr auto kDrain = 20ms; // after the exit, for output that is on its way
 
 SteadyTime now() { return system_clock().steady(); }
@@ -84,6 +86,10 @@ Task<void> Process::read_stream(std::shared_ptr<Descriptor> from, Stream stream)
 {
     std::string buffer(kChunk, '\0');
     for (;;) {
+        while (audience_ != nullptr && now() < held_until_) {
+            asio::steady_timer timer(loop_, std::min(held_until_, now() + kLook));
+            (void)co_await timer.async_wait(as_value);
+        }
         if (audience_ != nullptr) co_await audience_->room();
         const auto [error, n] = co_await from->async_read_some(asio::buffer(buffer), as_value);
         if (n > 0) add_output(stream, std::string_view(buffer).substr(0, n));
@@ -214,6 +220,7 @@ Task<json::Object> Process::read(ReadParams params, std::function<bool()> left)
     out["closed"] = closed_;
     out["failure"] = nullptr;
     out["sandboxDenied"] = denied_;
+    held_until_ = {};
     co_return out;
 }
 
@@ -259,6 +266,8 @@ Task<void> Process::feed_input()
     changed_.cancel();
     feeding_ = false;
 }
+
+void Process::hold() { held_until_ = now() + kHold; }
 
 void Process::interrupt()
 {

@@ -44,6 +44,9 @@ public:
     void begin(local::Attended command, bool tty, bool input);
     /// The session is gone: nobody is told any more.
     void forget() noexcept { audience_ = nullptr; }
+    /// A client has come back and will ask what it missed. Until then, or for a moment, nothing more is read:
+    /// a client keeps few pieces that come before those they follow.
+    void hold();
     /// Wakes whoever waits for something to happen.
     void nudge() noexcept { changed_.cancel(); }
 
@@ -94,6 +97,7 @@ private:
     bool denied_ = false;
     std::uint64_t exit_seq_ = 0;
     SteadyTime closed_at_{};
+    SteadyTime held_until_{};
     boost::asio::steady_timer changed_; ///< never expires: cancelled whenever something happens
 };
 

@@ -33,6 +33,8 @@ Session::Session(std::string id, Executor& executor, asio::any_io_executor loop)
 void Session::attach(Listener& listener)
 {
     listener_ = &listener;
+    if (alone_since_)
+        for (const auto& [name, process] : processes_) process->hold();
     alone_since_.reset();
     told_alone_ = 0;
     flow_.cancel();

@@ -84,7 +84,9 @@ def codex(binary: pathlib.Path, place: pathlib.Path, workspace: pathlib.Path, ur
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     model = FakeModel(steps)
-    (home / "config.toml").write_text(CONFIG.format(port=model.port, more=config))
+    # Keys without a table come first.
+    (home / "config.toml").write_text(config.partition("[")[0] + CONFIG.format(
+        port=model.port, more="".join(config.partition("[")[1:])))
     environment = {**os.environ, "CODEX_HOME": str(home), "HOME": str(home), "FAKE_KEY": "x"}
     environment.pop("CODEX_EXEC_SERVER_URL", None)
     if environments:

@@ -108,13 +108,13 @@ link_programs() {
 # install_sdks BUILD: what tests/sdk runs, from npm by name and lock file, into BUILD/sdk and BUILD/sdk/codex. Does
 # nothing when it is there already.
 install_sdks() {
-    install_packages tests/sdk "$1/sdk" node_modules/.bin/node && install_packages tests/sdk/codex "$1/sdk/codex" node_modules/.bin/codex
+    install_packages tests/sdk "$1/sdk" node_modules/.bin/node && install_packages tests/sdk/codex "$1/sdk/codex" node_modules/codex-new/package.json
 }
 
 # install_packages FROM PLACE PROOF: one lock file's packages; PROOF is there when they are.
 install_packages() {
     local from=$1 place=$2 proof=$3
-    if [[ -x $place/$proof ]] && cmp -s "$from/package-lock.json" "$place/package-lock.json"; then return 0; fi
+    if [[ -e $place/$proof ]] && cmp -s "$from/package-lock.json" "$place/package-lock.json"; then return 0; fi
     command -v npm >/dev/null || {
         say "no npm here: the SDK tests are skipped (apt-get install npm)"
         return 1

@@ -28,12 +28,10 @@ stream_max_retries = 0
 def binaries(packages: pathlib.Path) -> dict[str, pathlib.Path]:
     """Version to program: codex itself, without the script around it."""
     out = {}
-    for package, vendor in (("@openai/codex", "."), ("codex-old", "codex-old/node_modules")):
-        manifest = packages / "node_modules" / package / "package.json"
-        if not manifest.exists():
-            continue
-        for found in (packages / "node_modules" / vendor / "@openai").glob("codex-linux-*/vendor/*/bin/codex"):
-            out[json.loads(manifest.read_text())["version"]] = found
+    for package in ("codex-new", "codex-old"):
+        for found in (packages / "node_modules" / package).glob("vendor/*/bin/codex"):
+            version = json.loads((packages / "node_modules" / package / "package.json").read_text())["version"]
+            out[version.partition("-")[0]] = found
     return out
 
 

@@ -77,6 +77,8 @@ def variants(w: World) -> dict:
         "deny a file": (intent([*base, at(w.files["secret"], "none")], w.ws), everything - {"secret"}, mine - {"secret"}),
         "deny beside a nested name": (intent([*base, at(w.files["env"], "deny")], w.ws), everything - {"env"}, mine - {"env"}),
         "read-only beside a nested name": (intent([*base, at(w.files["env"], "read")], w.ws), everything, mine - {"env"}),
+        "deny a protected name": (intent([*base, at(w.files["git"].parent, "deny")], w.ws), everything - {"git"}, mine),
+        "deny in a protected name": (intent([*base, at(w.files["git"], "deny")], w.ws), everything - {"git"}, mine),
         "deny outside": (intent([*base, at(w.outside, "deny")], w.ws), everything - {"outside", "link"}, mine),
         "read-only below the workspace": (intent([*base, special("project_roots", "read", subpath="secrets")], w.ws),
                                           everything, mine - {"secret"}),

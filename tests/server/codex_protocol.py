@@ -13,7 +13,7 @@ import sys
 import time
 
 import codex_client
-from codex_client import (Client, RpcError, b64, frame, intent, read_only, run_all, special, upgrade, uri,
+from codex_client import (Client, RpcError, at, b64, frame, glob, intent, read_only, run_all, special, upgrade, uri,
                           workspace_write)
 from served import Server
 
@@ -377,6 +377,120 @@ def test_many_processes_in_one_session():
             client.answer(number, 240)
         for name in names:
             assert client.finish(name, 240) == (0, name + "\n")
+
+
+# -- intents -------------------------------------------------------------------------------------------------------------
+
+
+def refused(client, script: str, cwd, sandbox, reason: str) -> None:
+    try:
+        client.start(f"refused{next(client.numbers)}", script, str(cwd), sandbox)
+        raise AssertionError(f"it ran: {reason}")
+    except RpcError as error:
+        assert error.code == -32602 and reason in error.message, str(error)
+
+
+def test_a_workspace_that_is_a_link():
+    with Place() as place:
+        client = place.server().client()
+        link = place.path / "link"
+        link.symlink_to(place.ws)
+        box = workspace_write(link)
+        assert client.run(f"cd {link} && echo one > by-link; touch {place.path}/no; touch .git/x; ls -A", str(link), box)[1].count("Read-only") == 2
+        assert (place.ws / "by-link").read_text() == "one\n" and not (place.path / "no").exists()
+        check(client, "fs/writeFile", {"path": uri(link / "by-fs"), "dataBase64": b64(b"two"), "sandbox": box})
+        assert (place.ws / "by-fs").read_text() == "two"
+        check(client, "fs/writeFile", {"path": uri(link / ".git/x"), "dataBase64": "", "sandbox": box}, -32004)
+        check(client, "fs/createDirectory", {"path": uri(link / ".git"), "sandbox": box}, -32603)
+
+
+def test_a_denied_path_stays_denied_wherever_its_parents_go():
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "a/b").mkdir(parents=True)
+        (place.ws / "a/b/key").write_text("secret words")
+        box = intent([special("root", "read"), special("project_roots", "write"), at(place.ws / "a/b", "deny"), at(place.ws / "a", "write")], place.ws)
+        for script in ("cat a/b/key", "mv a moved; cat moved/b/key; cat a/b/key", "ln a/b/key k; cat k", "ln -s a/b l; cat l/key",
+                       f"cat /proc/self/root{place.ws}/a/b/key", f"cat /proc/1/root{place.ws}/a/b/key", "cp -r a c; cat c/b/key",
+                       "rm -rf a/b; mkdir -p a/b; cat a/b/key"):
+            assert "secret words" not in client.run(script, str(place.ws), box)[1], script
+            if (place.ws / "moved").exists():
+                (place.ws / "moved").rename(place.ws / "a")
+            assert (place.ws / "a/b/key").read_text() == "secret words", script
+            subprocess.run(["rm", "-rf", str(place.ws / "c"), str(place.ws / "l")], check=True)
+        (place.ws / "by").symlink_to("a/b")
+        for path in ("a/b/key", "by/key", "a/../a/b/key", "a/./b/key"):
+            check(client, "fs/readFile", {"path": uri(place.ws) + "/" + path, "sandbox": box}, -32600)
+        check(client, "fs/readDirectory", {"path": uri(place.ws / "a/b"), "sandbox": box}, -32600)
+        check(client, "fs/remove", {"path": uri(place.ws / "a"), "sandbox": box}, -32600)
+        check(client, "fs/copy", {"sourcePath": uri(place.ws / "a"), "destinationPath": uri(place.ws / "c"), "recursive": True, "sandbox": box}, -32600)
+        check(client, "fs/copy", {"sourcePath": uri(place.ws / "a/b/key"), "destinationPath": uri(place.ws / "c"), "recursive": False, "sandbox": box}, -32600)
+        walked = client.call("fs/walk", {"path": uri(place.ws), "sandbox": box, "options": {"maxDepth": 5, "maxDirectories": 9, "maxEntries": 99,
+                             "followDirectorySymlinks": True}})
+        assert not any(e["path"].endswith("key") for e in walked["entries"])
+        assert (place.ws / "a/b/key").read_text() == "secret words"
+
+
+def test_what_cannot_be_held_is_refused_by_name():
+    with Place() as place:
+        client = place.server().client()
+        base = [special("root", "read"), special("project_roots", "write")]
+        (place.path / "elsewhere").mkdir()
+        (place.ws / "link").symlink_to(place.path / "elsewhere")
+        refused(client, "true", place.ws, intent([*base, special("project_roots", "deny", subpath="later")], place.ws), "later")
+        refused(client, "true", place.ws, intent([*base, special("project_roots", "read", subpath="vendor")], place.ws), "vendor")
+        refused(client, "true", place.ws, intent([*base, special("project_roots", "deny", subpath="link")], place.ws), "link")
+        refused(client, "true", place.ws, intent([*base, glob("codex-project-roots://**/*.env")], place.ws), ".env")
+        refused(client, "true", place.ws, intent([*base, glob("**.env")], place.ws), ".env")
+        refused(client, "true", place.ws, intent(None, place.ws), "restricted network")
+        refused(client, "true", place.ws, intent([special("root", "write")], place.ws), "everything writable")
+        refused(client, "true", place.ws, intent([], place.ws), "grants nothing")
+        refused(client, "true", place.ws, intent([*base, at("/proc", "write")], place.ws), "/proc")
+        refused(client, "true", place.ws, intent([*base, at(place.path / "data", "write")], place.ws), "state")
+        refused(client, "true", place.ws, None, "no sandbox was asked for")
+        refused(client, "true", place.ws, {"permissions": {"type": "disabled"}, "cwd": uri(place.ws)}, "no sandbox was asked for")
+        assert names_in(place.ws) == ["link"]
+
+
+def test_what_asks_for_no_sandbox_can_be_confined():
+    with Place() as place:
+        client = place.server("--unsandboxed", "confine").client()
+        code, text = client.run(f"echo in > f; touch {place.path}/out 2>/dev/null || echo kept; cat f", str(place.ws))
+        assert text.endswith("kept\nin\n") and not (place.path / "out").exists(), text
+        check(client, "fs/writeFile", {"path": uri(place.ws / "g"), "dataBase64": ""}, -32603)
+
+
+def test_the_commands_own_tmpdir_widens_nothing():
+    with Place() as place:
+        client = place.server().client()
+        (place.path / "mine").mkdir()
+        code, text = client.run(f"touch {place.path}/mine/x 2>/dev/null || echo kept", str(place.ws), workspace_write(place.ws),
+                                env={"PATH": "/usr/bin:/bin", "TMPDIR": str(place.path / "mine")})
+        assert text.endswith("kept\n") and not (place.path / "mine/x").exists()
+
+
+def test_files_change_places_while_they_are_looked_at():
+    """A command swaps a directory for a link to what it may not have, as fast as it can: nothing gets through."""
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "d").mkdir()
+        (place.ws / "d/f").write_text("mine")
+        (place.path / "hidden").mkdir()
+        (place.path / "hidden/f").write_text("secret words")
+        box = intent([special("root", "read"), special("project_roots", "write"), at(place.path / "hidden", "deny")], place.ws)
+        client.start("swap", f"ln -s {place.path}/hidden l; while :; do mv -T d e; mv -T l d; mv -T d l; mv -T e d; done", str(place.ws), box)
+        numbers = []
+        for i in range(1500):
+            numbers.append(client.send("fs/readFile", {"path": uri(place.ws / "d/f"), "sandbox": box}))
+            numbers.append(client.send("fs/writeFile", {"path": uri(place.ws / "d/f"), "dataBase64": b64(b"mine"), "sandbox": box}))
+        for number in numbers:
+            try:
+                got = client.answer(number)
+                assert got.get("dataBase64", "") != b64(b"secret words")
+            except RpcError as error:
+                assert error.code in (-32600, -32603, -32004), str(error)
+        client.call("process/terminate", {"processId": "swap"})
+        assert (place.path / "hidden/f").read_text() == "secret words"
 
 
 # -- ends ----------------------------------------------------------------------------------------------------------------

@@ -323,9 +323,13 @@ Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
         layers.push_back({.path = &attachment.rule->path, .tree = attachment.tree, .rule = &attachment});
     }
     for (const auto& [path, tree] : protects) layers.push_back({.path = &path, .tree = tree});
-    // On one path the protection comes last.
-    std::ranges::sort(layers, {}, [](const Layer& layer) {
-        return std::tuple(layer.path->size(), layer.rule == nullptr, std::string_view(*layer.path));
+    // On one path a protection lies over what is granted, and what is denied over both.
+    const auto rank = [](const Layer& layer) {
+        if (layer.rule == nullptr) return 1;
+        return layer.rule->rule->access == Access::Deny ? 2 : 0;
+    };
+    std::ranges::sort(layers, {}, [&](const Layer& layer) {
+        return std::tuple(layer.path->size(), rank(layer), std::string_view(*layer.path));
     });
     stage(list, parent, "protecting names");
     for (const auto& layer : layers) {

@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kUnderWay = 1024;
 constexpr std::size_t kMessage = std::size_t{64} << 20;
+constexpr std::size_t kUnsent = std::size_t{64} << 20;
 constexpr auto kProbe = 2s;
 constexpr auto kTakeOver = 300ms;
 
@@ -37,7 +38,8 @@ Task<void> Connection::run()
     while (!over_) {
         auto text = co_await wire_->read();
         if (!text || !take(*std::move(text))) break;
-        while (under_way_ >= kUnderWay && !over_) (void)co_await changed_.async_wait(as_value);
+        while ((under_way_ >= kUnderWay || unsent_ > kUnsent) && !over_)
+            (void)co_await changed_.async_wait(as_value);
     }
     over_ = true;
     wire_->close();
@@ -143,6 +145,8 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
     if (method == "fs/watchMissing") co_return watch(request.params);
     if (method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock" || method == "fs/close")
         co_return co_await answer_handle(method, std::move(request.params));
+    // A client that asks for much and reads nothing waits, before anything is read for it.
+    while (unsent_ > kUnsent && !over_) (void)co_await changed_.async_wait(as_value);
     if (group == "fs") co_return co_await answer_file(method, std::move(request.params));
     if (method == "capabilityRoots/discoverV1") co_return discover(request.params);
     if (method == "capabilities/discoverV2") {
@@ -348,6 +352,7 @@ Task<void> Connection::write_all()
         const auto size = message.size();
         const auto written = co_await wire_->write(std::move(message));
         unsent_ -= size;
+        changed_.cancel();
         if (session_) session_->flowed();
         if (!written) {
             over_ = true;

@@ -41,6 +41,10 @@ Access access_at(const Bound& bound, const std::string& spelled, const std::stri
 {
     if (!bound.confined) return Access::Write;
     if (of_the_kernel(real)) return Access::Deny;
+    // What runs on the host keeps its sockets and secrets there: only what was named is shown.
+    const auto* const mount = bound.mount_of(real);
+    if (at_or_below(real, "/run") && (mount == nullptr || !at_or_below(mount->target, "/run")))
+        return Access::Deny;
     // A name in a place that is denied leads nowhere, whatever lies behind it.
     if (bound.decide(spelled) == Access::Deny && !leads_to_granted(bound, spelled) &&
         bound.files.decide("/") != Access::Deny)

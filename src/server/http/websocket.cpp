@@ -166,7 +166,10 @@ public:
         if (*probing_) return;
         *probing_ = true;
         // The answer, or its absence, is judged when the time is over; by then the connection may be gone.
-        stream_.async_ping({}, [](error_code) {});
+        if (!*pinging_) {
+            *pinging_ = true; // one at a time, and one may be stuck behind what is being written
+            stream_.async_ping({}, [pinging = pinging_](error_code) { *pinging = false; });
+        }
         asio::co_spawn(loop_, judge(this, patience, alive_, heard_, probing_, *heard_), asio::detached);
     }
 
@@ -200,6 +203,7 @@ private:
     // Shared with whoever waits for an answer to a ping: they may outlast us.
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
     std::shared_ptr<bool> probing_ = std::make_shared<bool>(false);
+    std::shared_ptr<bool> pinging_ = std::make_shared<bool>(false);
     std::shared_ptr<std::uint64_t> heard_ = std::make_shared<std::uint64_t>(0);
     beast::websocket::stream<ChannelStream> stream_;
 };

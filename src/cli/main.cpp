@@ -36,6 +36,7 @@ const std::vector<Verb>& verbs()
         {"cp", "Copy files into a sandbox, out of one, or across", cp_verb},
         {"port", "Reach a port of a sandbox from this machine", port_verb},
         {"serve", "Serve sandboxes to other programs: E2B's protocol on one port", serve_verb},
+        {"exec-server", "Run commands and touch files of this machine for Codex", exec_server_verb},
         {"key", "Make, list or remove API keys of the server", key_verb},
         {"doctor", "Tell what works on this machine, and what would fix the rest", doctor_verb},
         {"policy", "Show, check and explain policies", policy_verb},

@@ -2,9 +2,12 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
+#include "backend/local/sweeper.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
+#include "cli/codex_options.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 #include "server/gate/keys.hpp"
@@ -28,6 +31,7 @@ struct Options {
     std::string drain = "5s";
     double rate = 0;
     std::size_t connections = http::HostOptions{}.connections;
+    CodexOptions codex;
 };
 
 std::string environment(const char* name)
@@ -110,11 +114,20 @@ Result<int> run(const Options& o)
     options.domain = o.domain;
     options.backend = o.backend;
     options.rate = o.rate;
+    BERTH_TRY(options.codex, codex_ceiling(o.codex));
+    // Keys are for sandboxes; commands on the host itself are the operator's to allow.
+    options.codex.served = !o.codex.roots.empty();
     options.host.connections = o.connections;
     options.origins.insert(o.origins.begin(), o.origins.end());
     BERTH_TRY(const auto drain, parse_duration(o.drain));
     options.drain = std::chrono::ceil<std::chrono::milliseconds>(drain);
     BERTH_TRY(const auto path, state_path(o.common));
+    std::optional<local::Sweeper> sweeper;
+    if (options.codex.served) {
+        BERTH_TRY(const auto state, local::StateDir::open(path));
+        BERTH_TRY(auto started, local::Sweeper::start(state));
+        sweeper.emplace(std::move(started));
+    }
     BERTH_TRY(const auto berth, Berth::open({.data = path, .threads = 16}));
     Lines lines{.domain = o.domain};
     if (!o.tls_cert.empty()) options.host.tls = http::TlsFiles{.certificate = o.tls_cert, .key = o.tls_key};
@@ -184,6 +197,7 @@ int serve_verb(int argc, char** argv)
     app.add_option("--connections", o.connections, "Connections at once (default 16000)")
         ->type_name("N")
         ->check(CLI::PositiveNumber);
+    add_codex_options(app, o.codex, "--codex-root");
     add_common(app, o.common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;

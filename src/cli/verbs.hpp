@@ -40,6 +40,7 @@ int logs_verb(int argc, char** argv);
 int cp_verb(int argc, char** argv);
 int port_verb(int argc, char** argv);
 int serve_verb(int argc, char** argv);
+int exec_server_verb(int argc, char** argv);
 int key_verb(int argc, char** argv);
 int doctor_verb(int argc, char** argv);
 int policy_verb(int argc, char** argv);

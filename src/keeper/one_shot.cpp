@@ -125,6 +125,7 @@ int run_once(int argc, char** argv, char** envp)
     if (pid < 0) return failed(Step::Clone, pid);
     wait_for_exec(launch, ~u64{0});
     if (launch.failed_step != Step::None) return failed(launch.failed_step, launch.failed_error);
+    if (flags & kOneShotTellStart) tell({ReportKind::Started, Step::None, 0, 0}, -1);
     // Ours would keep the pipes open that the launcher reads to their end.
     close_fd(slave);
     for (int fd = 0; fd < 3; ++fd) call(SYS_close, fd);

@@ -178,6 +178,7 @@ enum class ReportKind : std::uint32_t {
     Terminal = 1, ///< with one descriptor, the master of the command's pty
     Failed,       ///< the command did not start: step and error
     Ended,        ///< raw wait status of the command; error: ENOSPC when the disk is full
+    Started,      ///< the command runs; told where it was asked for
 };
 struct Report {
     ReportKind kind;
@@ -185,7 +186,7 @@ struct Report {
     std::int32_t error;
     std::int32_t status;
 };
-enum OneShotFlags : std::uint64_t { kOneShotTerminal = 1, kOneShotNewSession = 2 };
+enum OneShotFlags : std::uint64_t { kOneShotTerminal = 1, kOneShotNewSession = 2, kOneShotTellStart = 4 };
 
 /// The flags word of one-shot mode: the flags, and the window a pty starts with.
 constexpr std::uint64_t one_shot_word(std::uint64_t flags, std::uint16_t rows, std::uint16_t columns)

@@ -73,7 +73,7 @@ public:
           names_{.address = options_.host.address,
                  .domain = options_.domain.substr(0, options_.domain.find(':')),
                  .origins = options_.origins},
-          faces_(make_faces(ground_))
+          faces_(make_faces(ground_, options_.codex))
     {
         keys_.also(options_.own_key);
     }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "berth/berth.hpp"
+#include "server/codex/ceiling.hpp"
 #include "server/http/host.hpp"
 
 namespace berth::server {
@@ -17,7 +18,8 @@ struct ServeOptions {
     std::string own_key; ///< BERTH_API_KEY: counts beside those that are kept
     std::set<std::string> origins;
     std::string backend = "local";
-    double rate = 0; ///< requests a second of one tenant; 0: any number
+    codex::Ceiling codex{.served = false}; ///< commands on this host itself, for Codex
+    double rate = 0;                       ///< requests a second of one tenant; 0: any number
     std::chrono::milliseconds drain = std::chrono::seconds(5);
 };
 

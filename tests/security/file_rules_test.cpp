@@ -129,6 +129,27 @@ TEST(write_rules, write_outside_the_workspace)
               "EROFS\nEROFS\nEROFS\nok\nok\n");
 }
 
+TEST(nested_rules, reach_a_denied_file_beside_a_protected_name)
+{
+    const TempTree tree;
+    const TempTree policy;
+    tree.file("sub/.git/config", "config");
+    tree.file("sub/key", "the secret");
+    tree.file("sub/fixed", "old");
+    for (const std::string top : {R"({"read": ":root"})", R"({"read": ":minimal"}, {"read": "/probe"})"}) {
+        policy.file("p.json", R"({"files": [)" + top + R"(, {"write": ":workspace_roots"}, {"deny": ")" +
+                                  tree.at("sub/key") + R"("}, {"read": ")" + tree.at("sub/fixed") +
+                                  R"("}], "protect": [".git"]})");
+        const auto outcome =
+            inside("cat sub/key; echo new > sub/fixed; echo new > sub/.git/config; echo mine > sub/f; "
+                   "cat sub/f",
+                   {"--workspace", tree.path(), "--policy", policy.at("p.json")});
+        EXPECT_EQ(outcome.out, "mine\n") << outcome.err;
+        EXPECT_EQ(tree.read("sub/fixed"), "old");
+        EXPECT_EQ(tree.read("sub/.git/config"), "config");
+    }
+}
+
 TEST(unnamed, reach_what_no_rule_names)
 {
     const TempTree policy;

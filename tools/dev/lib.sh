@@ -105,20 +105,25 @@ link_programs() {
     done
 }
 
-# install_sdks BUILD: what tests/sdk runs, from npm by name and lock file, into BUILD/sdk. Does nothing when it is
-# there already.
+# install_sdks BUILD: what tests/sdk runs, from npm by name and lock file, into BUILD/sdk and BUILD/sdk/codex. Does
+# nothing when it is there already.
 install_sdks() {
-    local place=$1/sdk lock=tests/sdk/package-lock.json
-    if [[ -x $place/node_modules/.bin/node ]] && cmp -s "$lock" "$place/package-lock.json"; then return 0; fi
+    install_packages tests/sdk "$1/sdk" node_modules/.bin/node && install_packages tests/sdk/codex "$1/sdk/codex" node_modules/codex-new/package.json
+}
+
+# install_packages FROM PLACE PROOF: one lock file's packages; PROOF is there when they are.
+install_packages() {
+    local from=$1 place=$2 proof=$3
+    if [[ -e $place/$proof ]] && cmp -s "$from/package-lock.json" "$place/package-lock.json"; then return 0; fi
     command -v npm >/dev/null || {
         say "no npm here: the SDK tests are skipped (apt-get install npm)"
         return 1
     }
     mkdir -p "$place"
-    cp tests/sdk/package.json "$lock" tests/sdk/.npmrc "$place/"
-    say "installing the SDKs that tests run"
+    cp "$from/package.json" "$from/package-lock.json" tests/sdk/.npmrc "$place/"
+    say "installing what tests of $from run"
     if ! (cd "$place" && npm ci --no-audit --no-fund >npm.log 2>&1); then
-        say "npm could not install them ($place/npm.log): the SDK tests are skipped"
+        say "npm could not install them ($place/npm.log): those tests are skipped"
         rm -f "$place/package-lock.json"
         return 1
     fi

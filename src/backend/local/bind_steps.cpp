@@ -11,6 +11,7 @@
 
 #include <climits>
 #include <cstdlib>
+#include <set>
 
 #include "backend/local/plan.hpp"
 #include "backend/local/protect.hpp"
@@ -202,6 +203,35 @@ void hide_state(sys::StepList& list, const Bind& bind)
     list.close(tree);
 }
 
+/// The topmost directory at or above `path` that others may not enter; empty when there is none.
+std::string closed_above(const std::string& path)
+{
+    for (auto slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+        const std::string place = path.substr(0, slash);
+        struct stat st{};
+        if (::lstat(place.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) return {};
+        if ((st.st_mode & 0001) == 0) return place;
+        if (slash == std::string::npos) return {};
+    }
+}
+
+/// In a live view with mapped ids every file of the host is a stranger's. Below a directory that is closed to
+/// others nothing could be reached, not even a mount; so an empty directory takes its place, which hides
+/// nothing that could be seen. The home of the host's root, too: a shell that may not look for its own files
+/// there complains at each start.
+void open_the_way(sys::StepList& list, const Plan& plan)
+{
+    std::set<std::string> closed{closed_above("/root")};
+    for (const Bind& bind : plan.binds) {
+        const auto slash = bind.target.rfind('/');
+        if (slash > 0) closed.insert(closed_above(bind.target.substr(0, slash)));
+    }
+    for (const auto& place : closed)
+        if (!place.empty())
+            list.mount("tmpfs", place.substr(1), "tmpfs", MS_NOSUID | MS_NODEV, "size=256k,mode=0755",
+                       ENOENT);
+}
+
 } // namespace
 
 Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state)
@@ -245,8 +275,9 @@ Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const StateDir& st
 
 void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
 {
-    if (plan.binds.empty()) return;
     const Identity& identity = *plan.identity;
+    if (plan.layers.kind == Template::Kind::Live && identity.mode == IdMode::Mapped) open_the_way(list, plan);
+    if (plan.binds.empty()) return;
     int copies = 0;
     for (const Bind& bind : plan.binds) {
         stage(list, parent, fmt::format("mounting {}", bind.target));

@@ -126,7 +126,8 @@ void make_covers(sys::StepList& list, const policy::BoundFiles& files, std::span
 /// Where a link of the template's own root leads ("bin" -> "usr/bin"); empty when it is none.
 std::string link_in_template(const Plan& plan, const std::string& path)
 {
-    if (plan.layers.root.empty() || path.find('/', 1) != std::string::npos) return {};
+    const bool live = plan.layers.kind == Template::Kind::Live; // its root is the host's own
+    if ((plan.layers.root.empty() && !live) || path.find('/', 1) != std::string::npos) return {};
     char to[256];
     ssize_t n = 0;
     if (plan.layers.more_roots.empty()) {

@@ -15,8 +15,8 @@ namespace {
 bool pids_held_by_rlimit(const SandboxSpec& spec)
 {
     return spec.policy.limits.pids == policy::preset("sandbox")->limits.pids && spec.user == "user" &&
-           spec.root.kind == Template::Kind::Host && spec.policy.privileges == policy::Privileges::None &&
-           !spec.policy.nested_namespaces;
+           (spec.root.kind == Template::Kind::Host || spec.root.kind == Template::Kind::Live) &&
+           spec.policy.privileges == policy::Privileges::None && !spec.policy.nested_namespaces;
 }
 
 } // namespace

@@ -153,6 +153,9 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
     (void)sweep(held.state_); // what killed runs left; what cannot be looked at now is another time's
     for (const Bind& bind : plan.binds) {
         if (bind.file || bind.mode != Mount::Mode::ReadWrite) continue;
+        if (plan.layers.kind == Template::Kind::Live &&
+            (bind.target == "/tmp" || bind.target == "/var/tmp") && !bind.workspace)
+            continue;
         const bool writable = std::ranges::any_of(plan.files.rules, [&](const policy::BoundRule& rule) {
             return rule.access == policy::Access::Write && !rule.path.empty() &&
                    (within(bind.target, rule.path) || within(rule.path, bind.target));

@@ -12,8 +12,9 @@ namespace berth::local {
 /// Held are: every such name that exists in a mounted host directory when the command starts, at
 /// any depth, and the name at the top of each writable root even if it does not exist: there an
 /// empty placeholder is made for as long as sandboxes use the directory, because a mount needs
-/// something to lie on. A placeholder is locked (shared) by each of its users; the last one removes
-/// it. After kill -9 the record in the state directory lets the next run do so.
+/// something to lie on. The temporary directories of a live view are everybody's: nothing in them is
+/// protected. A placeholder is locked (shared) by each of its users; the last one removes it. After kill -9
+/// the record in the state directory lets the next run do so.
 class ProtectedNames {
 public:
     ProtectedNames() = default;
@@ -33,6 +34,7 @@ public:
 
     /// Removes placeholders whose users are all gone; what a killed run left behind.
     [[nodiscard]] static Result<std::size_t> sweep(const StateDir& state) { return sweep(state.fd()); }
+    [[nodiscard]] static Result<std::size_t> sweep_at(int state) { return sweep(state); }
 
 private:
     struct Placeholder {

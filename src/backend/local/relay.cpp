@@ -176,6 +176,7 @@ Status Relay::read_report()
         if (!result_.status) result_.status = ExitStatus::from_wait(report.status);
         result_.disk_full = report.error == ENOSPC;
         return {};
+    case keeper::ReportKind::Started: return {};
     }
     return fail(Code::Internal, "the sandbox's init sent an unknown report");
 }

@@ -2,8 +2,8 @@
 #: deps [GROUP...]       install the Debian packages that are missing
 #:
 #: Groups are those of tools/dev/packages.txt; without one: build and test.
-#: The group sdk is npm's: the SDKs that tests run against the server, as
-#: tests/sdk/package-lock.json names them, into build/release/sdk.
+#: The group sdk is npm's: the SDKs and codex that tests run, as the lock files of
+#: tests/sdk and tests/sdk/codex name them, into build/release/sdk.
 #: Does nothing, in well under a second, when all of them are there. An
 #: ordinary user is asked for sudo; nothing else of ./dev needs it.
 if [[ $# -eq 0 ]]; then set -- build test; fi

@@ -1,0 +1,254 @@
+#include "backend/local/attended.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "backend/local/launcher.hpp"
+#include "backend/local/pipe.hpp"
+#include "base/strings.hpp"
+#include "keeper/wire.hpp"
+#include "keeping/keeper_image.hpp"
+#include "sys/launch.hpp"
+#include "sys/pty.hpp"
+#include "sys/socket.hpp"
+
+namespace berth::local {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kStartPatience = 60s;
+
+Result<UniqueFd> null_device()
+{
+    UniqueFd fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!fd) return fail_errno("opening /dev/null");
+    return fd;
+}
+
+/// The command's ends of its streams; ours stay in the Attended.
+struct Theirs {
+    UniqueFd in, out, err;
+};
+
+Status make_pipes(const AttendedCommand& command, UniqueFd& in, UniqueFd& out, UniqueFd& err, Theirs& theirs)
+{
+    BERTH_TRY(auto output, make_pipe());
+    BERTH_TRY(auto errors, make_pipe());
+    out = std::move(output.read);
+    err = std::move(errors.read);
+    theirs.out = std::move(output.write);
+    theirs.err = std::move(errors.write);
+    if (command.input) {
+        BERTH_TRY(auto input, make_pipe());
+        in = std::move(input.write);
+        theirs.in = std::move(input.read);
+    } else {
+        BERTH_TRY(theirs.in, null_device());
+    }
+    for (const int fd : {in.get(), out.get(), err.get()})
+        if (fd >= 0) ::fcntl(fd, F_SETFL, O_NONBLOCK);
+    return {};
+}
+
+Error explain(const keeper::Report& report, const AttendedCommand& command)
+{
+    const std::error_code sys(report.error, std::generic_category());
+    std::string message;
+    if (report.step == keeper::Step::Directory)
+        message = fmt::format("working directory {}: {}", printable(command.cwd), sys.message());
+    else if (report.step == keeper::Step::Command)
+        message = fmt::format("{}: {}", printable(command.argv.front()), sys.message());
+    else
+        message = fmt::format("preparing the command: {}", sys.message());
+    // Not the policy's fault: the caller tells these apart from what cannot be held.
+    return Error{
+        .code = report.error == ENOENT ? Code::NotFound : Code::Unavailable, .message = message, .sys = sys};
+}
+
+/// Where a command without a slash may lie.
+std::vector<std::string> candidates(const AttendedCommand& command)
+{
+    const std::string& name = command.argv.front();
+    if (name.find('/') != std::string::npos) return {name};
+    std::string path = "/usr/local/bin:/usr/bin:/bin";
+    for (const auto& variable : command.env)
+        if (variable.starts_with("PATH=")) path = variable.substr(5);
+    std::vector<std::string> out;
+    for (const auto& dir : split(path, ':'))
+        if (!dir.empty()) out.push_back(fmt::format("{}/{}", dir, name));
+    if (out.empty()) out.push_back(name);
+    return out;
+}
+
+} // namespace
+
+Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
+                                 const AttendedCommand& command, Pools* pools)
+{
+    auto limits = LimitGroups::open(spec, state, pools);
+    BERTH_TRY(auto prepared, prepare(state, spec, limits.availability(), pools, {}));
+    Plan& plan = prepared->plan;
+    BERTH_CHECK(limits.make(spec));
+    plan.v1_tasks = limits.v1_tasks();
+
+    BERTH_TRY(auto talk, sys::socket_pair(sys::SocketKind::SeqPacket));
+    UniqueFd in, out, err;
+    Theirs theirs;
+    std::uint64_t flags = keeper::kOneShotNewSession | keeper::kOneShotTellStart;
+    TerminalSize size;
+    if (command.terminal) {
+        flags |= keeper::kOneShotTerminal;
+        size = *command.terminal;
+        for (UniqueFd* fd : {&theirs.in, &theirs.out, &theirs.err}) {
+            BERTH_TRY(*fd, null_device());
+        }
+    } else {
+        BERTH_CHECK(make_pipes(command, in, out, err, theirs));
+    }
+    BERTH_TRY(const int image, keeper_image());
+    Entry entry;
+    entry.program = image;
+    entry.argv = {"o", std::to_string(keeper::one_shot_word(flags, size.rows, size.columns)),
+                  std::to_string(prepared->user.uid), std::to_string(prepared->user.gid), command.cwd};
+    entry.argv.insert(entry.argv.end(), command.argv.begin(), command.argv.end());
+    entry.env = command.env;
+    entry.in = theirs.in.get();
+    entry.out = theirs.out.get();
+    entry.err = theirs.err.get();
+    entry.socket = talk.second.get();
+    entry.cgroup = limits.v2_directory();
+    BERTH_TRY(auto launched, launch(plan, entry));
+    Attended out_object(sys::Child::own(launched.pid, std::move(launched.pidfd)));
+    prepared->identity.user_namespace.settle();
+    out_object.in = std::move(in);
+    out_object.out = std::move(out);
+    out_object.err = std::move(err);
+    out_object.report_ = std::move(talk.first);
+    out_object.notes_ = prepared->notes;
+    out_object.prepared_ = std::move(prepared);
+    out_object.limits_.emplace(std::move(limits));
+    theirs = {};
+    talk.second.reset();
+    BERTH_CHECK(out_object.await_start(command.terminal.has_value(), command));
+    return out_object;
+}
+
+/// Init is our own program, but it lives among hostile ones: its words are checked like theirs.
+Status Attended::await_start(bool terminal, const AttendedCommand& command)
+{
+    BERTH_CHECK(sys::set_receive_timeout(report_.get(), kStartPatience));
+    for (;;) {
+        BERTH_TRY(auto message, sys::receive_message(report_.get(), Bytes{sizeof(keeper::Report)}, 1));
+        if (message.bytes.empty()) return fail(Code::Internal, "the sandbox ended before its command began");
+        if (message.bytes.size() != sizeof(keeper::Report))
+            return fail(Code::Internal, "the sandbox's init sent {} bytes", message.bytes.size());
+        keeper::Report report{};
+        std::memcpy(&report, message.bytes.data(), sizeof report);
+        switch (report.kind) {
+        case keeper::ReportKind::Terminal:
+            if (!terminal || out || message.fds.size() != 1) continue;
+            out = std::move(message.fds.front());
+            ::fcntl(out.get(), F_SETFL, O_RDWR | O_NONBLOCK);
+            in.reset(::fcntl(out.get(), F_DUPFD_CLOEXEC, 3));
+            continue;
+        case keeper::ReportKind::Failed: return std::unexpected(explain(report, command));
+        case keeper::ReportKind::Started: return {};
+        case keeper::ReportKind::Ended: break;
+        }
+        return fail(Code::Internal, "the sandbox's init sent an unexpected report");
+    }
+}
+
+Result<Attended> Attended::start_bare(const AttendedCommand& command)
+{
+    UniqueFd in, out, err;
+    Theirs theirs;
+    if (command.terminal) {
+        BERTH_TRY(auto pty,
+                  sys::open_pty({.rows = command.terminal->rows, .columns = command.terminal->columns}));
+        out = std::move(pty.master);
+        ::fcntl(out.get(), F_SETFL, O_RDWR | O_NONBLOCK);
+        in.reset(::fcntl(out.get(), F_DUPFD_CLOEXEC, 3));
+        theirs.in.reset(::fcntl(pty.slave.get(), F_DUPFD_CLOEXEC, 3));
+        theirs.out.reset(::fcntl(pty.slave.get(), F_DUPFD_CLOEXEC, 3));
+        theirs.err = std::move(pty.slave);
+    } else {
+        BERTH_CHECK(make_pipes(command, in, out, err, theirs));
+    }
+    const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    if (!self) return fail_errno("opening our own pidfd");
+    sys::StepList list;
+    const auto parent = list.borrow(self.get());
+    list.new_session();
+    list.death_signal(SIGKILL, parent);
+    const auto slave = list.borrow(theirs.in.get());
+    if (command.terminal) list.control_terminal(slave);
+    list.dup(slave, 0);
+    list.dup(list.borrow(theirs.out.get()), 1);
+    list.dup(list.borrow(theirs.err.get()), 2);
+    list.close_on_exec_from(3);
+    list.say(fmt::format("working directory {}", printable(command.cwd)));
+    list.chdir(command.cwd);
+    list.clear_signals();
+    list.say(printable(command.argv.front()));
+    list.exec_path(candidates(command), command.argv, command.env);
+    auto launched = sys::launch(list, {.low_numbers = 3});
+    if (!launched) {
+        auto error = std::move(launched).error();
+        error.code = error.sys.value() == ENOENT ? Code::NotFound : Code::Unavailable;
+        return std::unexpected(std::move(error));
+    }
+    Attended made(sys::Child::own(launched->pid, std::move(launched->pidfd)));
+    made.bare_ = true;
+    made.in = std::move(in);
+    made.out = std::move(out);
+    made.err = std::move(err);
+    return made;
+}
+
+ExitStatus Attended::finish()
+{
+    std::optional<ExitStatus> told;
+    while (report_ && !told) {
+        pollfd look{.fd = report_.get(), .events = POLLIN, .revents = 0};
+        if (!init_ || ::poll(&look, 1, 0) <= 0) {
+            // Nothing yet, or nothing any more: what there is to tell was told before init ended.
+            if (init_) (void)init_->wait();
+            if (::poll(&look, 1, 0) <= 0) break;
+        }
+        const auto message = sys::receive_message(report_.get(), Bytes{sizeof(keeper::Report)}, 1);
+        if (!message || message->bytes.size() != sizeof(keeper::Report)) break;
+        keeper::Report report{};
+        std::memcpy(&report, message->bytes.data(), sizeof report);
+        if (report.kind == keeper::ReportKind::Ended) told = ExitStatus::from_wait(report.status);
+    }
+    report_.reset();
+    const auto ended = init_->wait();
+    if (limits_) limits_->remove();
+    limits_.reset();
+    prepared_.reset();
+    if (told) return *told;
+    if (!ended) return ExitStatus::unknown();
+    // A bare command is its own init. Elsewhere init killed without a word took the command with it; what it
+    // exited with by itself says nothing about the command.
+    return !bare_ && !ended->signal() ? ExitStatus::unknown() : *ended;
+}
+
+void Attended::signal(int signo) const
+{
+    if (bare_)
+        ::kill(-init_->pid(), signo); // the caller has not reaped it: the number is still its own
+    else
+        (void)init_->signal(signo);
+}
+
+void Attended::kill() const { signal(SIGKILL); }
+
+} // namespace berth::local

@@ -1,0 +1,366 @@
+#include "server/codex/connection.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/json_reader.hpp"
+#include "base/log.hpp"
+#include "base/strings.hpp"
+
+namespace berth::codex {
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t kUnderWay = 1024;
+constexpr std::size_t kMessage = std::size_t{64} << 20;
+constexpr std::size_t kUnsent = std::size_t{64} << 20;
+constexpr auto kProbe = 2s;
+constexpr auto kTakeOver = 300ms;
+
+json::Value nothing() { return json::Object{}; }
+
+} // namespace
+
+Connection::Connection(Sessions& sessions, std::unique_ptr<Wire> wire, asio::any_io_executor loop)
+    : sessions_(sessions), wire_(std::move(wire)), loop_(loop), changed_(loop, SteadyTime::max())
+{
+}
+
+Task<void> Connection::run()
+{
+    const auto self = shared_from_this();
+    while (!over_) {
+        auto text = co_await wire_->read();
+        if (!text || !take(*std::move(text))) break;
+        while ((under_way_ >= kUnderWay || unsent_ > kUnsent) && !over_)
+            (void)co_await changed_.async_wait(as_value);
+    }
+    over_ = true;
+    wire_->close();
+    changed_.cancel();
+    if (watches_) watches_->close();
+    handles_.clear();
+    if (session_ && session_->listener() == this) {
+        session_->detach();
+        if (!wire_->resumable()) co_await sessions_.close(session_);
+    }
+    // The wire goes with its connection: nobody may be writing to it then.
+    while (writing_) (void)co_await changed_.async_wait(as_value);
+    outgoing_.clear();
+    wire_.reset();
+}
+
+void Connection::close() noexcept
+{
+    over_ = true;
+    if (wire_) wire_->close();
+}
+
+bool Connection::take(std::string text)
+{
+    auto message = jsonrpc::decode(text);
+    if (!message) {
+        send(jsonrpc::encode(jsonrpc::ErrorResponse{
+            .id = std::int64_t{-1}, .code = jsonrpc::kInvalidRequest, .message = message.error().message}));
+        return true;
+    }
+    if (auto* const request = std::get_if<jsonrpc::Request>(&*message)) {
+        ++under_way_;
+        asio::co_spawn(
+            loop_,
+            [](std::shared_ptr<Connection> self, jsonrpc::Request one) -> Task<void> {
+                co_await self->serve(std::move(one));
+            }(shared_from_this(), std::move(*request)),
+            asio::detached);
+        return true;
+    }
+    const auto* const notification = std::get_if<jsonrpc::Notification>(&*message);
+    // We ask nothing, so nobody has anything to answer.
+    if (notification == nullptr || notification->method != "initialized" || stage_ == Stage::New ||
+        stage_ == Stage::Initializing) {
+        log::info("a client broke the protocol",
+                  {{"method", notification ? printable(notification->method, 80) : "answer"}});
+        return false;
+    }
+    stage_ = Stage::Ready;
+    return true;
+}
+
+Task<void> Connection::serve(jsonrpc::Request request)
+{
+    Answer result = refuse(jsonrpc::kInternalError, "the request could not be answered");
+    try {
+        // One that is left over from a connection that has ended is not begun.
+        if (!over_) result = co_await answer(request);
+    } catch (const std::exception& e) {
+        log::error("a request failed", {{"method", printable(request.method, 80)}, {"what", e.what()}});
+    }
+    --under_way_;
+    changed_.cancel();
+    if (over_) co_return;
+    if (!result) {
+        send(jsonrpc::encode(jsonrpc::ErrorResponse{.id = std::move(request.id),
+                                                    .code = result.error().code,
+                                                    .message = std::move(result.error().message)}));
+        co_return;
+    }
+    const auto id = request.id;
+    std::string text =
+        jsonrpc::encode(jsonrpc::Response{.id = std::move(request.id), .result = *std::move(result)});
+    if (text.size() > kMessage)
+        text =
+            jsonrpc::encode(jsonrpc::ErrorResponse{.id = id,
+                                                   .code = jsonrpc::kInternalError,
+                                                   .message = "the answer is larger than a message may be"});
+    send(std::move(text));
+}
+
+Task<Answer> Connection::answer(jsonrpc::Request& request)
+{
+    const std::string& method = request.method;
+    if (method == "initialize") co_return co_await initialize(std::move(request.params));
+    const auto group = method.substr(0, method.find('/'));
+    const bool known = group == "environment" || group == "process" || group == "fs" ||
+                       group == "capabilityRoots" || group == "capabilities" || group == "environmentConfig";
+    if (!known)
+        co_return refuse(jsonrpc::kMethodNotFound, fmt::format("unknown method {}", printable(method, 80)));
+    if (stage_ != Stage::Ready)
+        co_return refuse(jsonrpc::kInvalidRequest,
+                         fmt::format("client must {} before using {} methods",
+                                     stage_ == Stage::Initialized ? "send initialized" : "call initialize",
+                                     group));
+    if (method == "environment/info") co_return json::Value(sessions_.executor().info());
+    if (method == "environment/status") {
+        json::Object out;
+        out["status"] = "ready";
+        co_return json::Value(std::move(out));
+    }
+    if (group == "process") co_return co_await answer_process(method, std::move(request.params));
+    if (method == "fs/watchMissing") co_return watch(request.params);
+    if (method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock" || method == "fs/close")
+        co_return co_await answer_handle(method, std::move(request.params));
+    // A client that asks for much and reads nothing waits, before anything is read for it.
+    while (unsent_ > kUnsent && !over_) (void)co_await changed_.async_wait(as_value);
+    if (group == "fs") co_return co_await answer_file(method, std::move(request.params));
+    if (method == "capabilityRoots/discoverV1") co_return discover(request.params);
+    if (method == "capabilities/discoverV2") {
+        json::Object out;
+        for (const auto* const name : {"plugins", "skills", "warnings"}) out[name] = json::Array{};
+        co_return json::Value(std::move(out));
+    }
+    if (method == "environmentConfig/read") {
+        json::Object layers;
+        layers["layers"] = json::Array{};
+        layers["cloudInsertionIndex"] = 0;
+        const auto info = sessions_.executor().info();
+        const auto* const home = info.if_contains("userHomeDir");
+        json::Object out;
+        out["userHomeDir"] = home == nullptr ? json::Value("file:///") : *home;
+        out["codexHomeDir"] = home == nullptr
+                                  ? json::Value("file:///.codex")
+                                  : json::Value(std::string(home->as_string().c_str()) + "/.codex");
+        out["hostname"] = "berth";
+        out["config"] = layers;
+        out["requirements"] = layers;
+        co_return json::Value(std::move(out));
+    }
+    co_return refuse(jsonrpc::kMethodNotFound, fmt::format("unknown method {}", printable(method, 80)));
+}
+
+Task<Answer> Connection::initialize(json::Value params)
+{
+    const auto self = shared_from_this();
+    if (stage_ != Stage::New)
+        co_return refuse(jsonrpc::kInvalidRequest, "initialize may only be sent once per connection");
+    const json::Reader reader(params);
+    const auto name = reader.at("clientName");
+    if (!name) co_return bad_params(name.error());
+    if (const auto text = name->string(); !text) co_return bad_params(text.error());
+    const auto resume = reader.find("resumeSessionId");
+    if (!resume) co_return bad_params(resume.error());
+    if (*resume) {
+        auto id = (*resume)->string();
+        if (!id) co_return bad_params(id.error());
+        stage_ = Stage::Initializing;
+        auto refused = co_await take_up(*std::move(id));
+        if (!refused) {
+            stage_ = Stage::New; // it may be tried again
+            co_return refused;
+        }
+    } else {
+        session_ = sessions_.open();
+    }
+    session_->attach(*this);
+    stage_ = Stage::Initialized;
+    json::Object out;
+    out["sessionId"] = session_->id();
+    out["environmentInfo"] = sessions_.executor().info();
+    co_return json::Value(std::move(out));
+}
+
+/// A session whose connection is gone. One that is still attached may have lost its client without our
+/// knowing it: that is found out, and a client that has only just hung up is waited for.
+Task<Answer> Connection::take_up(std::string id)
+{
+    const auto until = system_clock().steady() + kTakeOver;
+    asio::steady_timer breath(loop_);
+    for (;;) {
+        const auto session = sessions_.find(id);
+        if (!session || over_)
+            co_return refuse(jsonrpc::kInvalidRequest,
+                             fmt::format("unknown session id {}", printable(id, 80)));
+        auto* const other = session->listener();
+        if (other == nullptr) {
+            session_ = session;
+            co_return json::Value();
+        }
+        other->probe();
+        if (system_clock().steady() >= until)
+            co_return refuse(kSessionAttached,
+                             fmt::format("session {} is attached to another connection", printable(id, 80)));
+        breath.expires_after(10ms);
+        (void)co_await breath.async_wait(as_value);
+    }
+}
+
+Task<Answer> Connection::answer_process(const std::string& method, json::Value params)
+{
+    const auto session = session_;
+    if (method == "process/start") {
+        auto start = read_start(params);
+        if (!start) co_return bad_params(start.error());
+        co_return co_await session->start(*std::move(start));
+    }
+    if (method == "process/read") {
+        auto read = read_read(params);
+        if (!read) co_return bad_params(read.error());
+        const auto process = session->find(read->process_id);
+        if (!process)
+            co_return refuse(jsonrpc::kInvalidRequest,
+                             fmt::format("unknown process {}", printable(read->process_id, 80)));
+        const auto self = shared_from_this();
+        co_return json::Value(co_await process->read(*std::move(read), [self] { return self->over_; }));
+    }
+    if (method == "process/write") {
+        auto write = read_write(params);
+        if (!write) co_return bad_params(write.error());
+        const auto process = session->find(write->process_id);
+        json::Object out;
+        out["status"] = process ? co_await process->write(*std::move(write)) : "unknownProcess";
+        co_return json::Value(std::move(out));
+    }
+    if (method == "process/signal") {
+        const auto id = read_signal(params);
+        if (!id) co_return bad_params(id.error());
+        if (const auto process = session->find(*id)) process->interrupt();
+        co_return nothing();
+    }
+    if (method == "process/terminate") {
+        const auto id = read_process(params);
+        if (!id) co_return bad_params(id.error());
+        const auto process = session->find(*id);
+        json::Object out;
+        out["running"] = process && process->kill();
+        co_return json::Value(std::move(out));
+    }
+    co_return refuse(jsonrpc::kMethodNotFound, fmt::format("unknown method {}", printable(method, 80)));
+}
+
+Answer Connection::watch(const json::Value& params)
+{
+    const auto wanted = read_watch(params);
+    if (!wanted) return bad_file_params(wanted.error());
+    if (!watches_) {
+        const std::weak_ptr<Connection> self = weak_from_this();
+        auto made = Watches::open(loop_, [self](std::int64_t id) {
+            const auto connection = self.lock();
+            if (!connection) return;
+            json::Object out;
+            out["watchId"] = id;
+            connection->notify("fs/missingChanged", std::move(out));
+        });
+        if (made) watches_ = *std::move(made);
+    }
+    json::Object out;
+    out["watching"] = watches_ && watches_->add(*wanted);
+    return json::Value(std::move(out));
+}
+
+/// Skills and plugins of a root are for the client to read by itself: none are found for it here.
+Answer Connection::discover(const json::Value& params) const
+{
+    constexpr std::size_t most = 128;
+    const json::Reader reader(params);
+    const auto roots = reader.at("roots");
+    if (!roots) return bad_params(roots.error());
+    const auto items = roots->array();
+    if (!items) return bad_params(items.error());
+    if (items->size() > most) return refuse(jsonrpc::kInvalidParams, fmt::format("at most {} roots", most));
+    json::Array found;
+    for (const auto& item : *items) {
+        json::Object one;
+        for (const auto* const name : {"id", "path"}) {
+            const auto member = item.at(name);
+            if (!member) return bad_params(member.error());
+            one[name] = member->value();
+        }
+        for (const auto* const name : {"skills", "namespaceManifests", "warnings"}) one[name] = json::Array{};
+        found.emplace_back(std::move(one));
+    }
+    json::Object out;
+    out["roots"] = std::move(found);
+    return json::Value(std::move(out));
+}
+
+void Connection::notify(std::string_view method, json::Object params)
+{
+    if (over_) return;
+    send(jsonrpc::encode(jsonrpc::Notification{.method = std::string(method), .params = std::move(params)}));
+}
+
+void Connection::probe()
+{
+    if (wire_) wire_->probe(kProbe);
+}
+
+void Connection::send(std::string message)
+{
+    if (over_) return;
+    unsent_ += message.size();
+    outgoing_.push_back(std::move(message));
+    if (writing_) return;
+    writing_ = true;
+    asio::co_spawn(
+        loop_,
+        [](std::shared_ptr<Connection> self) -> Task<void> {
+            co_await self->write_all();
+        }(shared_from_this()),
+        asio::detached);
+}
+
+Task<void> Connection::write_all()
+{
+    while (!outgoing_.empty() && !over_) {
+        std::string message = std::move(outgoing_.front());
+        outgoing_.pop_front();
+        const auto size = message.size();
+        const auto written = co_await wire_->write(std::move(message));
+        unsent_ -= size;
+        changed_.cancel();
+        if (session_) session_->flowed();
+        if (!written) {
+            over_ = true;
+            wire_->close();
+        }
+    }
+    writing_ = false;
+    changed_.cancel();
+}
+
+} // namespace berth::codex

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "protocol/jsonrpc/message.hpp"
+#include "server/codex/session.hpp"
+#include "server/codex/watches.hpp"
+#include "server/codex/wire.hpp"
+
+namespace berth::codex {
+
+/// One client: its handshake, its requests, its open files. Requests run beside each other; what it asks of
+/// one process keeps its order.
+class Connection final : public Listener, public std::enable_shared_from_this<Connection> {
+public:
+    Connection(Sessions& sessions, std::unique_ptr<Wire> wire, boost::asio::any_io_executor loop);
+
+    /// Until the client leaves or breaks the protocol. The wire is not used afterwards.
+    Task<void> run();
+    /// Ends it from our side.
+    void close() noexcept;
+
+    void notify(std::string_view method, json::Object params) override;
+    [[nodiscard]] std::size_t unsent() const noexcept override { return unsent_; }
+    void probe() override;
+
+private:
+    enum class Stage { New, Initializing, Initialized, Ready };
+    struct Handle {
+        UniqueFd file;
+        OpenParams::Mode mode = OpenParams::Mode::Read;
+    };
+
+    /// False: the client broke the protocol.
+    bool take(std::string text);
+    Task<void> serve(jsonrpc::Request request);
+    Task<Answer> answer(jsonrpc::Request& request);
+    Task<Answer> answer_process(const std::string& method, json::Value params);
+    Task<Answer> answer_file(const std::string& method, json::Value params);
+    Task<Answer> answer_handle(const std::string& method, json::Value params);
+    Task<Answer> open_file(OpenParams params);
+    Task<Answer> initialize(json::Value params);
+    Task<Answer> take_up(std::string id);
+    Answer watch(const json::Value& params);
+    Answer discover(const json::Value& params) const;
+    void send(std::string message);
+    Task<void> write_all();
+
+    /// On the pool, with the rights and the decision of the intent.
+    template <class T, class F>
+    Task<std::expected<T, RpcError>> on_files(std::optional<Intent> intent, std::string path, F work);
+
+    Sessions& sessions_;
+    std::unique_ptr<Wire> wire_;
+    boost::asio::any_io_executor loop_;
+    Stage stage_ = Stage::New;
+    std::shared_ptr<Session> session_;
+    // Shared with a request that is working with the file while another closes it.
+    std::map<std::string, std::shared_ptr<Handle>> handles_;
+    std::set<std::string> opening_;
+    std::shared_ptr<Watches> watches_; ///< shared with its own loop
+    std::deque<std::string> outgoing_;
+    std::size_t unsent_ = 0;
+    std::size_t under_way_ = 0;
+    bool writing_ = false;
+    bool over_ = false;
+    boost::asio::steady_timer changed_;
+};
+
+} // namespace berth::codex

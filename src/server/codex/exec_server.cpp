@@ -1,0 +1,113 @@
+#include "server/codex/exec_server.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/encoding.hpp"
+#include "server/codex/room.hpp"
+
+namespace berth::codex {
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
+
+constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t kThreads = 8;
+constexpr std::string_view kBearer = "Bearer ";
+
+bool knows_token(const http::RequestHead& head, const std::string& token)
+{
+    if (token.empty()) return true;
+    const auto value = head.value("authorization");
+    if (value.size() > kBearer.size() && http::same_word(value.substr(0, kBearer.size()), kBearer))
+        return equal_secret(value.substr(kBearer.size()), token);
+    const auto* const key = head.parameter("key");
+    return key != nullptr && equal_secret(*key, token);
+}
+
+Task<void> answer(http::Exchange& exchange, Room& room, const std::string& token)
+{
+    const auto& head = exchange.head();
+    if (head.header("origin") != nullptr) {
+        (void)co_await exchange.send(http::text_response(403, "requests from web pages are not answered\n"));
+    } else if (head.path == "/readyz") {
+        (void)co_await exchange.send({.status = 200});
+    } else if (head.path != "/" && head.path != "/codex") {
+        (void)co_await exchange.send(http::text_response(404, "there is nothing here\n"));
+    } else if (!knows_token(head, token)) {
+        (void)co_await exchange.send(
+            http::text_response(401, "a token is needed: Authorization: Bearer TOKEN\n"));
+    } else {
+        co_await room.welcome(exchange);
+    }
+}
+
+Task<void> sweep(Room& room, const bool& over)
+{
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    while (!over) {
+        co_await room.sweep();
+        timer.expires_after(250ms);
+        (void)co_await timer.async_wait(as_value);
+    }
+}
+
+} // namespace
+
+Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::uint16_t port)> ready)
+{
+    const auto executor = co_await asio::this_coro::executor;
+    BERTH_CO_TRY(auto state, local::StateDir::open(options.data));
+    BlockingPool pool(kThreads);
+    Room room(std::move(state), options.ceiling, pool, executor);
+    const std::string token = options.token;
+    const http::Handler handler = [&](http::Exchange& exchange) { return answer(exchange, room, token); };
+    BERTH_CO_TRY(auto host, co_await http::Host::open(options.host, handler));
+    asio::signal_set signals(executor, SIGINT, SIGTERM);
+    bool over = false;
+    ready(host->port());
+    asio::co_spawn(executor, sweep(room, over), asio::detached);
+    co_await (host->run() || signals.async_wait(as_value));
+    over = true;
+    room.leave();
+    co_await host->stop(1s);
+    co_await room.end();
+    // What was on its way ends before what it works with does.
+    asio::steady_timer timer(executor, 500ms);
+    (void)co_await timer.async_wait(as_value);
+    co_return Status{};
+}
+
+Task<Status> serve_lines(ExecServerOptions options)
+{
+    const auto executor = co_await asio::this_coro::executor;
+    BERTH_CO_TRY(auto state, local::StateDir::open(options.data));
+    BlockingPool pool(kThreads);
+    Room room(std::move(state), options.ceiling, pool, executor);
+    asio::signal_set signals(executor, SIGINT, SIGTERM);
+    Status done;
+    const auto talk = [](Room& with, Status& outcome) -> Task<void> {
+        outcome = co_await with.converse(STDIN_FILENO, STDOUT_FILENO);
+    };
+    co_await (talk(room, done) || signals.async_wait(as_value));
+    room.leave();
+    co_await room.end();
+    asio::steady_timer timer(executor, 20ms);
+    (void)co_await timer.async_wait(as_value);
+    co_return done;
+}
+
+} // namespace berth::codex

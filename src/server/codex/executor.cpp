@@ -1,0 +1,187 @@
+#include "server/codex/executor.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+
+#include "base/ids.hpp"
+#include "base/log.hpp"
+#include "base/strings.hpp"
+#include "protocol/codex/path_uri.hpp"
+#include "protocol/jsonrpc/message.hpp"
+
+extern char** environ; // NOLINT(readability-redundant-declaration): only glibc's extension declares it
+
+namespace berth::codex {
+
+namespace {
+
+constexpr uid_t kNobody = 65534;
+
+std::map<std::string, std::string> own_environment(const std::vector<std::string>& patterns)
+{
+    std::map<std::string, std::string> out;
+    for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+        const std::string_view line = *at;
+        const auto sign = line.find('=');
+        if (sign == std::string_view::npos || sign == 0) continue;
+        const auto name = line.substr(0, sign);
+        if (std::ranges::any_of(patterns, [&](const auto& pattern) { return wildcard_match(pattern, name); }))
+            out.emplace(name, line.substr(sign + 1));
+    }
+    return out;
+}
+
+std::vector<std::string> lines_of(const std::map<std::string, std::string>& env)
+{
+    std::vector<std::string> out;
+    out.reserve(env.size());
+    for (const auto& [name, value] : env) out.push_back(name + "=" + value);
+    return out;
+}
+
+/// Of the nearest that exists, with the rest as it is.
+std::string real_path(const std::string& path)
+{
+    char buffer[PATH_MAX];
+    std::string rest;
+    for (std::string there = path; !there.empty() && there != "/";) {
+        if (::realpath(there.c_str(), &buffer[0]) != nullptr) return std::string(&buffer[0]) + rest;
+        const auto slash = there.rfind('/');
+        if (slash == std::string::npos) break;
+        rest = there.substr(slash) + rest;
+        there.resize(slash);
+    }
+    return path;
+}
+
+/// A command without a slash and without a PATH of its own is looked for on ours.
+void find_program(local::AttendedCommand& command, const std::map<std::string, std::string>& env,
+                  const std::map<std::string, std::string>& own)
+{
+    if (env.contains("PATH") || command.argv.front().find('/') != std::string::npos) return;
+    const auto path = own.find("PATH");
+    if (path == own.end()) return;
+    for (const auto& dir : split(path->second, ':')) {
+        const std::string candidate = fmt::format("{}/{}", dir, command.argv.front());
+        if (dir.empty() || ::access(candidate.c_str(), X_OK) != 0) continue;
+        command.argv.front() = candidate;
+        return;
+    }
+}
+
+SandboxSpec spec_for(const Bound& bound)
+{
+    SandboxSpec spec;
+    spec.id = make_sandbox_id(system_clock());
+    spec.root.kind = Template::Kind::Live;
+    spec.policy = bound.policy;
+    spec.mounts = bound.mounts;
+    return spec;
+}
+
+} // namespace
+
+Executor::Executor(local::StateDir state, Ceiling ceiling, BlockingPool& pool)
+    : state_(std::move(state)), ceiling_(std::move(ceiling)), pool_(pool),
+      environment_(own_environment(ceiling_.pass_env))
+{
+    places_.state = real_path(state_.path());
+    for (auto& root : ceiling_.roots) root = real_path(root);
+    const char* const tmpdir = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): before any thread
+    if (tmpdir != nullptr && tmpdir[0] == '/') places_.tmpdir = tmpdir;
+}
+
+json::Object Executor::info() const
+{
+    json::Object shell;
+    const bool bash = ::access("/bin/bash", X_OK) == 0;
+    shell["name"] = bash ? "bash" : "sh";
+    shell["path"] = bash ? "/bin/bash" : "/bin/sh";
+    json::Object capabilities;
+    capabilities["sandboxedFileStreaming"] = true;
+    capabilities["fileWriteStreaming"] = true;
+    capabilities["fsWatchMissing"] = true;
+    json::Object out;
+    out["shell"] = std::move(shell);
+    char cwd[PATH_MAX];
+    if (::getcwd(&cwd[0], sizeof cwd) != nullptr) out["cwd"] = path_uri(&cwd[0]);
+    json::Array temporary;
+    if (!places_.tmpdir.empty()) temporary.emplace_back(path_uri(places_.tmpdir));
+    out["temporaryDirectories"] = std::move(temporary);
+    out["tempDir"] = path_uri(places_.tmpdir.empty() ? "/tmp" : places_.tmpdir);
+    out["capabilities"] = std::move(capabilities);
+    if (const auto home = environment_.find("HOME");
+        home != environment_.end() && home->second.starts_with('/'))
+        out["userHomeDir"] = path_uri(home->second);
+    out["platformOs"] = "linux";
+    return out;
+}
+
+Task<std::expected<StartedCommand, RpcError>> Executor::start(StartParams params)
+{
+    using Outcome = std::expected<StartedCommand, RpcError>;
+    if (params.network_proxy)
+        co_return refuse(jsonrpc::kInvalidParams, "networkProxy: this executor starts no proxies");
+    if (params.enforce_managed_network)
+        co_return refuse(jsonrpc::kInvalidParams,
+                         "enforceManagedNetwork: this executor cannot hold a command to a proxy");
+    if (params.arg0 && *params.arg0 != params.argv.front())
+        co_return refuse(jsonrpc::kInvalidParams, "arg0: another name for the program cannot be given here");
+    // Whatever blocks, the launch too, happens on a thread that lives as long as we do: the command dies with
+    // it.
+    auto started = co_await pool_.call([this, &params]() -> Outcome {
+        auto bound = bind_intent(params.sandbox, params.cwd, ceiling_, places_);
+        if (!bound) return start_failed(bound.error());
+        const auto env = make_environment(environment_, params);
+        local::AttendedCommand command{.argv = params.argv,
+                                       .env = lines_of(env),
+                                       .cwd = params.cwd,
+                                       .input = params.pipe_stdin && !params.tty};
+        if (params.tty) command.terminal = TerminalSize{};
+        find_program(command, env, environment_);
+        auto made = bound->confined ? local::Attended::start(state_, spec_for(*bound), command)
+                                    : local::Attended::start_bare(command);
+        if (!made) return start_failed(made.error());
+        for (const auto& note : bound->notes)
+            log::info("an intent was bound", {{"process", printable(params.process_id, 80)}, {"note", note}});
+        return StartedCommand{.command = *std::move(made), .confined = bound->confined};
+    });
+    log::info("process/start", {{"process", printable(params.process_id, 80)},
+                                {"thread", printable(params.thread_id, 80)},
+                                {"call", printable(params.call_id, 80)},
+                                {"sandbox", !started            ? "refused"
+                                            : started->confined ? "yes"
+                                                                : "no"},
+                                {"why", started ? "" : printable(started.error().message, 300)}});
+    co_return started;
+}
+
+Result<Bound> Executor::bind_files(const std::optional<Intent>& intent) const
+{
+    if (!intent) return bind_discovery(ceiling_, places_);
+    return bind_intent(intent, {}, ceiling_, places_);
+}
+
+/// A process of a server that runs as root has ids of its own: it is a stranger to the host's files, but in a
+/// mount the owner of what was mounted. Whoever touches files for it is the same.
+Result<sys::FileWorker*> Executor::worker_for(const Bound& bound, const std::string& path)
+{
+    if (!bound.confined || ::geteuid() != 0) return nullptr;
+    std::pair<uid_t, gid_t> ids{kNobody, kNobody};
+    struct stat st{};
+    if (const auto* mount = bound.mount_of(real_path(path));
+        mount != nullptr && ::stat(mount->source.c_str(), &st) == 0)
+        ids = {st.st_uid, st.st_gid};
+    const std::lock_guard lock(mutex_);
+    auto& worker = workers_[ids];
+    if (!worker) {
+        BERTH_TRY(worker, sys::FileWorker::start({.uid = ids.first, .gid = ids.second}));
+    }
+    return worker.get();
+}
+
+} // namespace berth::codex

@@ -1,0 +1,141 @@
+// Resolution for file operations on the host. It protects what the intent does not grant from whoever sends
+// paths, and from a command that changes links and directories meanwhile: what is judged is what was opened.
+#include "server/codex/host_place.hpp"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "base/strings.hpp"
+#include "policy/target.hpp"
+
+namespace berth::codex::files {
+
+namespace {
+
+using policy::Access;
+using policy::at_or_below;
+
+constexpr int kMaxTries = 64;
+
+/// A sandbox has its own of these, which nobody outside can show.
+bool of_the_kernel(std::string_view real)
+{
+    return std::ranges::any_of(std::initializer_list<std::string_view>{"/proc", "/sys", "/dev"},
+                               [&](std::string_view top) { return at_or_below(real, top); });
+}
+
+/// The way to something that is granted is there, even if nothing else of it is.
+bool leads_to_granted(const Bound& bound, std::string_view real)
+{
+    return std::ranges::any_of(bound.files.rules, [&](const policy::BoundRule& rule) {
+        return rule.access != Access::Deny && !rule.path.empty() && rule.path != real &&
+               at_or_below(rule.path, real);
+    });
+}
+
+Access access_at(const Bound& bound, const std::string& spelled, const std::string& real)
+{
+    if (!bound.confined) return Access::Write;
+    if (of_the_kernel(real)) return Access::Deny;
+    // What runs on the host keeps its sockets and secrets there: only what was named is shown.
+    const auto* const mount = bound.mount_of(real);
+    if (at_or_below(real, "/run") && (mount == nullptr || !at_or_below(mount->target, "/run")))
+        return Access::Deny;
+    // A name in a place that is denied leads nowhere, whatever lies behind it.
+    if (bound.decide(spelled) == Access::Deny && !leads_to_granted(bound, spelled) &&
+        bound.files.decide("/") != Access::Deny)
+        return Access::Deny;
+    return bound.decide(real);
+}
+
+Result<std::string> path_of(int object, const std::string& path)
+{
+    char buffer[PATH_MAX];
+    const std::string link = fmt::format("/proc/thread-self/fd/{}", object);
+    const ssize_t n = ::readlink(link.c_str(), &buffer[0], sizeof buffer);
+    if (n < 0) return fail_errno("looking at {}", printable(path));
+    if (n == static_cast<ssize_t>(sizeof buffer) || buffer[0] != '/') return refused(ENOENT, path);
+    std::string real(&buffer[0], static_cast<std::size_t>(n));
+    // A file may really be called so; then its name exists.
+    if (real.ends_with(" (deleted)") && ::faccessat(AT_FDCWD, real.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        return refused(ENOENT, path);
+    return real;
+}
+
+} // namespace
+
+std::unexpected<Error> refused(int number, const std::string& path)
+{
+    return fail_with(number, "{}", printable(path));
+}
+
+Result<Found> find(const Bound& bound, const std::string& path, Follow follow)
+{
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_MAGICLINKS | (follow == Follow::No ? RESOLVE_NO_SYMLINKS : 0);
+    Found out;
+    for (int tries = 0; tries < kMaxTries; ++tries) {
+        out.object.reset(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+        if (out.object || errno != EAGAIN) break;
+    }
+    if (!out.object) {
+        const int number = errno;
+        // Whether something is there is itself something to know.
+        if (number == ENOENT && bound.confined && bound.decide(path) == Access::Deny &&
+            !leads_to_granted(bound, path) && bound.files.decide("/") != Access::Deny)
+            return refused(EACCES, path);
+        return refused(number, path);
+    }
+    if (::fstat(out.object.get(), &out.st) != 0) return fail_errno("looking at {}", printable(path));
+    BERTH_TRY(out.real, path_of(out.object.get(), path));
+    return out;
+}
+
+Result<Spot> find_spot(const Bound& bound, const std::string& path, Follow follow)
+{
+    const auto slash = path.rfind('/');
+    Spot out;
+    out.name = path.substr(slash + 1);
+    if (out.name.empty()) return refused(EBUSY, path);
+    BERTH_TRY(out.directory, find(bound, slash == 0 ? "/" : path.substr(0, slash), follow));
+    if (!S_ISDIR(out.directory.st.st_mode)) return refused(ENOTDIR, path);
+    out.real = (out.directory.real == "/" ? "" : out.directory.real) + "/" + out.name;
+    return out;
+}
+
+Status may_read(const Bound& bound, const std::string& spelled, const std::string& real)
+{
+    if (access_at(bound, spelled, real) == Access::Deny) return refused(EACCES, spelled);
+    return {};
+}
+
+Status may_write(const Bound& bound, const std::string& spelled, const std::string& real)
+{
+    switch (access_at(bound, spelled, real)) {
+    case Access::Deny: return refused(EACCES, spelled);
+    case Access::Read: return refused(EROFS, spelled);
+    case Access::Write: return {};
+    }
+    return refused(EACCES, spelled);
+}
+
+Status may_see(const Bound& bound, const std::string& spelled, const std::string& real)
+{
+    if (!bound.confined || leads_to_granted(bound, real)) return {};
+    return may_read(bound, spelled, real);
+}
+
+Result<UniqueFd> reopen(int object, int flags, const std::string& path)
+{
+    const std::string link = fmt::format("/proc/thread-self/fd/{}", object);
+    UniqueFd fd(::open(link.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!fd) return refused(errno, path);
+    return fd;
+}
+
+} // namespace berth::codex::files

@@ -1,0 +1,261 @@
+// Operations on whole trees: each entry is judged by itself, since a rule may speak of something deep below.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include <deque>
+#include <set>
+
+#include "base/io.hpp"
+#include "base/strings.hpp"
+#include "policy/target.hpp"
+#include "server/codex/host_place.hpp"
+
+namespace berth::codex::files {
+
+namespace {
+
+constexpr int kMaxDepth = 256;
+constexpr std::size_t kWalkBytes = std::size_t{4} << 20;
+constexpr std::size_t kWalkItem = 64;
+
+std::string below(const std::string& path, const std::string& name)
+{
+    return (path == "/" ? "" : path) + "/" + name;
+}
+
+Result<UniqueFd> open_directory(int parent, const std::string& name, const std::string& path)
+{
+    UniqueFd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) return refused(errno, path);
+    return fd;
+}
+
+Status remove_entry(const Bound& bound, int parent, const std::string& name, const std::string& real,
+                    int depth)
+{
+    if (depth > kMaxDepth) return refused(ELOOP, real);
+    BERTH_CHECK(may_write(bound, real, real));
+    struct stat st{};
+    if (::fstatat(parent, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return refused(errno, real);
+    if (!S_ISDIR(st.st_mode)) {
+        if (::unlinkat(parent, name.c_str(), 0) != 0) return refused(errno, real);
+        return {};
+    }
+    BERTH_TRY(const auto directory, open_directory(parent, name, real));
+    BERTH_TRY(const auto names, list_names(directory.get()));
+    for (const auto& one : names)
+        BERTH_CHECK(remove_entry(bound, directory.get(), one, below(real, one), depth + 1));
+    if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0) return refused(errno, real);
+    return {};
+}
+
+Status copy_contents(int from, int to, const std::string& path)
+{
+    for (;;) {
+        const ssize_t n = ::copy_file_range(from, nullptr, to, nullptr, std::size_t{1} << 30, 0);
+        if (n == 0) return {};
+        if (n > 0 || errno == EINTR) continue;
+        if (errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+            return refused(errno, path);
+        const ssize_t m = ::sendfile(to, from, nullptr, std::size_t{1} << 30);
+        if (m == 0) return {};
+        if (m < 0 && errno != EINTR) return refused(errno, path);
+    }
+}
+
+struct Side {
+    int parent;
+    std::string name;
+    std::string real;
+};
+
+Status copy_entry(const Bound& bound, const Side& from, const Side& to, int depth);
+
+Status copy_directory(const Bound& bound, const Side& from, const Side& to, mode_t mode, int depth)
+{
+    BERTH_TRY(const auto source, open_directory(from.parent, from.name, from.real));
+    if (::mkdirat(to.parent, to.name.c_str(), mode & 0777) != 0 && errno != EEXIST)
+        return refused(errno, to.real);
+    BERTH_TRY(const auto target, open_directory(to.parent, to.name, to.real));
+    BERTH_TRY(const auto names, list_names(source.get()));
+    for (const auto& name : names) {
+        const Side one{.parent = source.get(), .name = name, .real = below(from.real, name)};
+        const Side other{.parent = target.get(), .name = name, .real = below(to.real, name)};
+        BERTH_CHECK(copy_entry(bound, one, other, depth + 1));
+    }
+    return {};
+}
+
+Status copy_link(const Side& from, const Side& to)
+{
+    char text[PATH_MAX];
+    const ssize_t n = ::readlinkat(from.parent, from.name.c_str(), &text[0], sizeof text - 1);
+    if (n < 0) return refused(errno, from.real);
+    text[n] = '\0';
+    if (::symlinkat(&text[0], to.parent, to.name.c_str()) != 0) return refused(errno, to.real);
+    return {};
+}
+
+Status copy_entry(const Bound& bound, const Side& from, const Side& to, int depth)
+{
+    if (depth > kMaxDepth) return refused(ELOOP, from.real);
+    BERTH_CHECK(may_read(bound, from.real, from.real));
+    BERTH_CHECK(may_write(bound, to.real, to.real));
+    struct stat st{};
+    if (::fstatat(from.parent, from.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return refused(errno, from.real);
+    if (S_ISLNK(st.st_mode)) return copy_link(from, to);
+    if (S_ISDIR(st.st_mode)) return copy_directory(bound, from, to, st.st_mode, depth);
+    if (!S_ISREG(st.st_mode))
+        return fail(Code::Invalid, "{} is neither a file, a directory nor a link", printable(from.real));
+    const UniqueFd source(
+        ::openat(from.parent, from.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!source) return refused(errno, from.real);
+    const UniqueFd target(::openat(to.parent, to.name.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                                   st.st_mode & 0777));
+    if (!target) return refused(errno, to.real);
+    struct stat made{};
+    if (::fstat(target.get(), &made) != 0 || !S_ISREG(made.st_mode)) return refused(EINVAL, to.real);
+    return copy_contents(source.get(), target.get(), to.real);
+}
+
+class Walker {
+public:
+    Walker(const Bound& bound, const WalkParams& params) : bound_(bound), params_(params) {}
+
+    Result<WalkResult> run()
+    {
+        BERTH_TRY(const auto top, find(bound_, params_.path, Follow::Yes));
+        BERTH_CHECK(may_read(bound_, params_.path, top.real));
+        if (!S_ISDIR(top.st.st_mode)) return refused(ENOTDIR, params_.path);
+        seen_.insert(top.real);
+        queue_.push_back({params_.path, 0});
+        while (!queue_.empty() && !out_.truncated) {
+            const auto [path, depth] = queue_.front();
+            queue_.pop_front();
+            if (++directories_ > params_.max_directories) {
+                out_.truncated = true;
+                break;
+            }
+            enter(path, depth);
+        }
+        return std::move(out_);
+    }
+
+private:
+    void enter(const std::string& path, std::int64_t depth)
+    {
+        const auto entries = open_and_list(path);
+        if (!entries) return fail_at(path, entries.error());
+        for (const auto& name : entries->second) {
+            visit(entries->first.get(), path, name, depth);
+            if (out_.truncated) return;
+        }
+    }
+
+    Result<std::pair<UniqueFd, std::vector<std::string>>> open_and_list(const std::string& path)
+    {
+        BERTH_TRY(const auto found, find(bound_, path, Follow::Yes));
+        BERTH_CHECK(may_read(bound_, path, found.real));
+        BERTH_TRY(auto directory, reopen(found.object.get(), O_RDONLY | O_DIRECTORY, path));
+        BERTH_TRY(auto names, list_names(directory.get()));
+        return std::pair(std::move(directory), std::move(names));
+    }
+
+    void visit(int directory, const std::string& path, const std::string& name, std::int64_t depth)
+    {
+        const std::string one = below(path, name);
+        struct stat st{};
+        if (::fstatat(directory, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return;
+        bool is_directory = S_ISDIR(st.st_mode);
+        if (S_ISLNK(st.st_mode)) {
+            // Links to files are never listed; those to directories only where they are followed.
+            if (!params_.follow_directory_links) return;
+            const auto target = find(bound_, one, Follow::Yes);
+            if (!target || !S_ISDIR(target->st.st_mode) || !may_read(bound_, one, target->real)) return;
+            if (!seen_.insert(target->real).second) return;
+            is_directory = true;
+        } else if (!is_directory && !S_ISREG(st.st_mode)) {
+            return;
+        }
+        if (!count(one)) return;
+        out_.items.push_back({.path = one, .directory = is_directory});
+        const bool hidden = params_.prune_hidden && name.starts_with('.');
+        if (is_directory && !hidden && depth + 1 <= params_.max_depth) queue_.emplace_back(one, depth + 1);
+    }
+
+    bool count(const std::string& path)
+    {
+        bytes_ += path.size() + kWalkItem;
+        if (static_cast<std::int64_t>(out_.items.size()) < params_.max_entries && bytes_ <= kWalkBytes)
+            return true;
+        out_.truncated = true;
+        return false;
+    }
+
+    void fail_at(const std::string& path, const Error& error)
+    {
+        bytes_ += path.size() + kWalkItem;
+        if (bytes_ > kWalkBytes)
+            out_.truncated = true;
+        else
+            out_.failures.push_back({.path = path, .message = error.message});
+    }
+
+    const Bound& bound_;
+    const WalkParams& params_;
+    WalkResult out_;
+    std::deque<std::pair<std::string, std::int64_t>> queue_;
+    std::set<std::string> seen_; ///< where links lead, resolved
+    std::int64_t directories_ = 0;
+    std::size_t bytes_ = 0;
+};
+
+} // namespace
+
+Status remove(const Bound& bound, const std::string& path, bool recursive, bool force, Follow follow)
+{
+    auto spot = find_spot(bound, path, follow);
+    struct stat st{};
+    if (!spot) {
+        if (force && spot.error().sys.value() == ENOENT) return {};
+        return std::unexpected(std::move(spot).error());
+    }
+    BERTH_CHECK(may_write(bound, path, spot->real));
+    const int parent = spot->directory.object.get();
+    if (::fstatat(parent, spot->name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (force && errno == ENOENT) return {};
+        return refused(errno, path);
+    }
+    if (S_ISDIR(st.st_mode) && recursive) return remove_entry(bound, parent, spot->name, spot->real, 0);
+    if (::unlinkat(parent, spot->name.c_str(), S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) != 0)
+        return refused(errno, path);
+    return {};
+}
+
+Status copy(const Bound& bound, const std::string& from, const std::string& to, bool recursive)
+{
+    BERTH_TRY(const auto source, find_spot(bound, from, Follow::Yes));
+    BERTH_TRY(auto target, find_spot(bound, to, Follow::Yes));
+    struct stat st{};
+    if (::fstatat(source.directory.object.get(), source.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return refused(errno, from);
+    if (S_ISDIR(st.st_mode)) {
+        if (!recursive)
+            return fail(Code::Invalid, "{} is a directory: recursive must be true", printable(from));
+        if (policy::at_or_below(target.real, source.real))
+            return fail(Code::Invalid, "{} cannot be copied into itself", printable(from));
+    }
+    BERTH_CHECK(may_read(bound, from, source.real));
+    BERTH_CHECK(may_write(bound, to, target.real));
+    const Side one{.parent = source.directory.object.get(), .name = source.name, .real = source.real};
+    const Side other{.parent = target.directory.object.get(), .name = target.name, .real = target.real};
+    return copy_entry(bound, one, other, 0);
+}
+
+Result<WalkResult> walk(const Bound& bound, const WalkParams& params) { return Walker(bound, params).run(); }
+
+} // namespace berth::codex::files

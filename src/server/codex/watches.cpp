@@ -1,0 +1,103 @@
+#include "server/codex/watches.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace berth::codex {
+
+namespace {
+
+namespace asio = boost::asio;
+constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t kMaxWatches = 256;
+
+/// The nearest directory above `path` that exists, and the name in it that leads to `path`.
+std::pair<UniqueFd, std::string> nearest_directory(const std::string& path)
+{
+    std::string name;
+    for (std::string there = path; !there.empty();) {
+        const auto slash = there.rfind('/');
+        name = there.substr(slash + 1);
+        there.resize(slash);
+        UniqueFd fd(::open(there.empty() ? "/" : there.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        if (fd) return {std::move(fd), name};
+    }
+    return {};
+}
+
+} // namespace
+
+Watches::Watches(asio::any_io_executor loop, sys::Inotify inotify, std::function<void(std::int64_t)> fire)
+    : inotify_(std::move(inotify)), ready_(loop, ::dup(inotify_.descriptor())), fire_(std::move(fire))
+{
+}
+
+Result<std::shared_ptr<Watches>> Watches::open(asio::any_io_executor loop,
+                                               std::function<void(std::int64_t)> fire)
+{
+    BERTH_TRY(auto inotify, sys::Inotify::open());
+    std::shared_ptr<Watches> made(new Watches(loop, std::move(inotify), std::move(fire)));
+    asio::co_spawn(
+        loop, [](std::shared_ptr<Watches> self) -> Task<void> { co_await self->run(); }(made),
+        asio::detached);
+    return made;
+}
+
+bool Watches::add(const WatchParams& params)
+{
+    if (watches_.size() >= kMaxWatches ||
+        std::ranges::find(watches_, params.id, &Watch::id) != watches_.end())
+        return false;
+    Watch watch{.id = params.id};
+    const auto follow = [&](const std::string& path) {
+        auto [directory, name] = nearest_directory(path);
+        const auto number = directory ? inotify_.add(directory.get()) : fail(Code::NotFound, "no directory");
+        if (number) watch.names[*number].push_back(name);
+        return number.has_value();
+    };
+    for (const auto& path : params.missing)
+        if (::access(path.c_str(), F_OK) == 0 || !follow(path)) return false;
+    if (!follow(params.present)) return false;
+    watches_.push_back(std::move(watch));
+    return true;
+}
+
+Task<void> Watches::run()
+{
+    for (;;) {
+        const auto [error] = co_await ready_.async_wait(asio::posix::descriptor_base::wait_read, as_value);
+        if (error) co_return;
+        const auto events = inotify_.read();
+        if (!events) co_return;
+        std::vector<std::int64_t> spent;
+        for (const auto& event : *events) {
+            std::erase_if(watches_, [&](const Watch& watch) {
+                const auto at = watch.names.find(event.watch);
+                const bool lost = event.kind == sys::DirectoryEvent::Kind::Overflow;
+                const bool hit =
+                    at != watch.names.end() &&
+                    (event.name.empty() || std::ranges::find(at->second, event.name) != at->second.end());
+                if (lost || hit) spent.push_back(watch.id);
+                return lost || hit;
+            });
+        }
+        for (const auto id : spent)
+            if (fire_) fire_(id);
+    }
+}
+
+void Watches::close() noexcept
+{
+    fire_ = nullptr;
+    boost::system::error_code ignored;
+    ready_.close(ignored);
+}
+
+} // namespace berth::codex

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Every intent with every operation, by a process and by fs/*: what may happen happens, what may not does not.
+
+codex_matrix.py BERTH [VARIANT]     prints the table; each cell is judged by what is on the disk afterwards
+"""
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+from codex_client import Place, RpcError, at, b64, glob, intent, read_only, special, uri, workspace_write
+
+PROGRAM = sys.argv[1]
+ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
+SKIP = [{**special("project_roots", "read", subpath=n), "missing_path_behavior": "skip"} for n in (".git", ".agents", ".codex", ".aws")]
+
+
+class World:
+    """The same files before each cell."""
+
+    def __init__(self, place: Place):
+        self.ws, self.extra, self.outside = place.ws, place.path / "extra", place.path / "outside"
+        self.tmp = pathlib.Path(f"/tmp/berth-matrix-{os.getpid()}")
+        self.files = {"ws": self.ws / "file", "git": self.ws / ".git/config", "nested": self.ws / "sub/.git/config",
+                      "secret": self.ws / "secrets/key", "env": self.ws / "sub/a.env", "extra": self.extra / "file",
+                      "outside": self.outside / "file", "tmp": self.tmp / "file"}
+        self.link = self.ws / "link"
+        self.missing = self.ws / ".codex"
+        self.reset()
+
+    def reset(self) -> None:
+        for path in self.files.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.is_file() or path.read_text() != "old":
+                path.write_text("old")
+        if not self.link.is_symlink():
+            self.link.unlink(missing_ok=True)
+            self.link.symlink_to(self.files["outside"])
+        for path in (self.missing, self.ws / "new", self.ws / "secrets/new"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def path(self, target: str) -> pathlib.Path:
+        return {"link": self.link, "etc": pathlib.Path("/etc/passwd"), "missing": self.missing,
+                "new": self.ws / "new"}.get(target) or self.files[target]
+
+    def close(self) -> None:
+        shutil.rmtree(self.tmp, ignore_errors=True)
+
+
+def variants(w: World) -> dict:
+    """Name to intent, what may be read, what may be written; `refused` where no process may start at all."""
+    everything = {"ws", "git", "nested", "secret", "env", "extra", "outside", "tmp", "link", "etc"}
+    mine = {"ws", "secret", "env", "new"}
+    base = [special("root", "read"), special("project_roots", "write")]
+    tmp = [special("slash_tmp", "write"), special("tmpdir", "write")]
+    minimal = [special("minimal", "read"), special("project_roots", "write")]
+    old = workspace_write(w.ws)
+    old.pop("workspaceRoots")
+    return {
+        "read-only": (read_only(w.ws), everything, set()),
+        "read-only, no roots": (read_only(), everything, set()),
+        "workspace-write": (workspace_write(w.ws), everything, mine | {"tmp"}),
+        "workspace-write, older client": (old, everything, mine | {"tmp"}),
+        "workspace-write, add-dir": (workspace_write(w.ws, w.extra), everything, mine | {"tmp", "extra"}),
+        "workspace-write, no roots": ({**workspace_write(cwd=w.ws), "workspaceRoots": []}, everything, {"tmp"}),
+        "without temporary directories": (intent([*base, *SKIP], w.ws), everything, mine),
+        "names without entries": (intent([*base, *tmp], w.ws), everything, mine | {"tmp"}),
+        "one path more": (intent([*base, at(w.outside, "write")], w.ws), everything, mine | {"outside", "link"}),
+        "deny a directory": (intent([*base, special("project_roots", "deny", subpath="secrets")], w.ws),
+                             everything - {"secret"}, mine - {"secret"}),
+        "deny a file": (intent([*base, at(w.files["secret"], "none")], w.ws), everything - {"secret"}, mine - {"secret"}),
+        "deny beside a nested name": (intent([*base, at(w.files["env"], "deny")], w.ws), everything - {"env"}, mine - {"env"}),
+        "read-only beside a nested name": (intent([*base, at(w.files["env"], "read")], w.ws), everything, mine - {"env"}),
+        "deny a protected name": (intent([*base, at(w.files["git"].parent, "deny")], w.ws), everything - {"git"}, mine),
+        "deny in a protected name": (intent([*base, at(w.files["git"], "deny")], w.ws), everything - {"git"}, mine),
+        "deny outside": (intent([*base, at(w.outside, "deny")], w.ws), everything - {"outside", "link"}, mine),
+        "read-only below the workspace": (intent([*base, special("project_roots", "read", subpath="secrets")], w.ws),
+                                          everything, mine - {"secret"}),
+        "git made writable": (intent([*base, special("project_roots", "write", subpath=".git")], w.ws), everything,
+                              mine | {"git", "nested"}),
+        "narrow reads": (intent(minimal, w.ws), {"ws", "git", "nested", "secret", "env", "etc"}, mine),
+        "narrow reads and one path": (intent([*minimal, at(w.extra, "read")], w.ws),
+                                      {"ws", "git", "nested", "secret", "env", "etc", "extra"}, mine),
+        "client-local helper": (intent([*base, at("/home/nobody-here/.codex/tmp/arg0", "read")], w.ws), everything, mine),
+        "unknown symbol": (intent([special("root", "read"), special("unknown", "write", path=":new")], w.ws), everything, set()),
+        "network asked, none granted": (workspace_write(w.ws, network="enabled"), everything, mine | {"tmp"}),
+        "deny pattern": (intent([*base, glob("codex-project-roots://**/*.env")], w.ws), everything - {"env"}, mine - {"env"},
+                         "refused"),
+        "writes everywhere": (intent([special("root", "write")], w.ws), set(), set(), "refused", "refused"),
+        "unrestricted files": (intent(None, w.ws), set(), set(), "refused", "refused"),
+        "no sandbox": (None, everything, set(), "refused"),
+    }
+
+
+class Cells:
+    def __init__(self, client, world: World):
+        self.client, self.world, self.count, self.wrong = client, world, 0, []
+        self.blocked_port, self.listener = self.listen()
+
+    @staticmethod
+    def listen() -> tuple[int, socket.socket]:
+        listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=lambda: [listener.accept() for _ in iter(int, 1)], daemon=True).start()
+        return listener.getsockname()[1], listener
+
+    def process(self, script: str, sandbox) -> str:
+        try:
+            return "allow" if self.client.run(script, "/", sandbox)[0] == 0 else "deny"
+        except RpcError as error:
+            assert error.code == -32602, str(error)
+            return "refused"
+
+    def file(self, method: str, sandbox, **params) -> str:
+        try:
+            self.client.call(method, {"sandbox": sandbox, **params})
+            return "allow"
+        except RpcError as error:
+            return "refused" if error.code == -32602 else "deny"
+
+    def judge(self, name: str, how: str, operation: str, target: str, got: str, expected: str, happened: bool | None) -> None:
+        self.count += 1
+        good = got == expected and (happened is None or happened == (expected == "allow"))
+        if not good:
+            self.wrong.append(f"{name}: {operation} {target} by {how}: {got}, happened={happened}; expected {expected}")
+
+    def variant(self, name: str, sandbox, readable: set, writable: set, process: str = "", files: str = "") -> None:
+        w = self.world
+
+        def word(allowed: bool, how: str) -> str:
+            return (process if how == "process" else files) or ("allow" if allowed else "deny")
+
+        for target in ("ws", "git", "nested", "secret", "env", "extra", "outside", "tmp", "link", "etc"):
+            path = w.path(target)
+            self.judge(name, "process", "read", target, self.process(f"cat {path} >/dev/null", sandbox),
+                       word(target in readable, "process"), None)
+            self.judge(name, "fs", "read", target, self.file("fs/readFile", sandbox, path=uri(path)),
+                       word(target in readable, "fs"), None)
+        for target in ("ws", "git", "nested", "secret", "env", "extra", "outside", "tmp", "link", "new"):
+            path = w.path(target)
+            for how in ("process", "fs"):
+                w.reset()
+                got = (self.process(f"printf changed > {path}", sandbox) if how == "process" else
+                       self.file("fs/writeFile", sandbox, path=uri(path), dataBase64=b64(b"changed")))
+                happened = path.exists() and path.read_text() == "changed"
+                self.judge(name, how, "write", target, got, word(target in writable, how), happened)
+        for target in ("ws", "git", "secret", "outside"):
+            path = w.path(target)
+            for how in ("process", "fs"):
+                w.reset()
+                got = (self.process(f"rm {path}", sandbox) if how == "process" else
+                       self.file("fs/remove", sandbox, path=uri(path), force=False, recursive=False))
+                self.judge(name, how, "remove", target, got, word(target in writable, how),
+                           not path.exists())
+        for how in ("process", "fs"):
+            w.reset()
+            got = (self.process(f"mkdir {w.missing} && touch {w.missing}/x", sandbox) if how == "process" else
+                   self.file("fs/createDirectory", sandbox, path=uri(w.missing)))
+            self.judge(name, how, "create", "a missing protected name", got, word(False, how), w.missing.exists())
+            w.reset()
+            moved = w.ws / ".git-moved"
+            if how == "process":
+                got = self.process(f"mv {w.ws}/.git {moved}", sandbox)
+                self.judge(name, how, "rename", "a protected name", got, word(False, how), moved.exists())
+        script = f"exec 3<>/dev/tcp/127.0.0.1/{self.blocked_port}"
+        self.judge(name, "process", "connect", "the host's loopback",
+                   self.process(f"bash -c '{script}' 2>/dev/null", sandbox), word(False, "process"), None)
+        w.reset()
+
+
+def main() -> int:
+    with Place(PROGRAM) as place:
+        world = World(place)
+        try:
+            cells = Cells(place.server().client(), world)
+            for name, variant in variants(world).items():
+                if ONLY and ONLY != name:
+                    continue
+                before = len(cells.wrong)
+                cells.variant(name, *variant)
+                print(f"{'ok' if len(cells.wrong) == before else 'WRONG':6}{name}", flush=True)
+            left = subprocess.run(["find", str(place.ws), "-name", ".aws", "-o", "-name", ".agents"], capture_output=True,
+                                  text=True, check=True).stdout
+            if left:
+                cells.wrong.append("left behind: " + left)
+        finally:
+            world.close()
+        print(f"{cells.count} cells, {len(cells.wrong)} wrong")
+        for line in cells.wrong:
+            print(line)
+        assert ONLY or cells.count >= 200
+        return 1 if cells.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

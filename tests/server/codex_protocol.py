@@ -1,0 +1,780 @@
+#!/usr/bin/env python3
+"""Codex's exec-server: handshake, resume, processes, files, and what nobody should send.
+
+codex_protocol.py BERTH
+"""
+import base64
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+import codex_client
+from codex_client import (Client, RpcError, at, b64, frame, glob, intent, read_only, run_all, special, upgrade, uri,
+                          workspace_write)
+from served import Server
+
+PROGRAM = sys.argv[1]
+
+
+def Place():  # noqa: N802: it makes one
+    return codex_client.Place(sys.argv[1])
+
+
+# -- the table of hygiene ------------------------------------------------------------------------------------------------
+
+
+def test_malformed_messages_are_answered_and_the_connection_stays():
+    with Place() as place:
+        client = place.server().client()
+        bad = [b"{", b"[]", b"[1,2]", b'"x"', b"{}", b'{"id":1}', b'{"id":{},"method":"x"}', b'{"id":1.5,"method":"x"}',
+               b'{"id":1,"id":2,"method":"x"}', b'{"id":1,"method":"x","params":{"a":1,"a":2}}', b'{"method":7}',
+               b"[" * 5000, b'{"id":1,"method":"x"} trailing',
+               b'{"id":1,"method":"x","params":[' + b"1," * 262_144 + b"1]}"]
+        for number, text in enumerate(bad):
+            client.answers.pop(-1, None)
+            client.raw(text)
+            got = client.wait(lambda: client.answers.get(-1))
+            assert got["error"]["code"] == -32600, (number, got)
+        assert client.call("environment/status") == {"status": "ready"}
+
+
+def test_text_that_is_not_utf8_ends_the_connection_and_binary_is_a_malformed_message():
+    with Place() as place:
+        server = place.server()
+        client = server.client()
+        client.raw(b'{"id":1,"method":"\xff\xfe"}', 2)
+        assert client.wait(lambda: client.answers.get(-1))["error"]["code"] == -32600
+        client.raw(json.dumps({"id": 77, "method": "environment/status"}).encode(), 2)
+        assert client.answer(77) == {"status": "ready"}
+        client.raw(b'{"id":1,"method":"\xff\xfe"}')
+        assert client.closed()
+        assert server.client().call("environment/status")["status"] == "ready"
+
+
+def test_unknown_methods_are_not_found():
+    with Place() as place:
+        client = place.server().client()
+        for method in ("no/such", "http/request", "process/resize", "fs/chmod", "", "initialize2", "network/x"):
+            assert client.code(method, {}) == -32601, method
+
+
+def test_what_breaks_the_protocol_closes_the_connection():
+    with Place() as place:
+        server = place.server()
+        for text in ({"method": "cancelled"}, {"id": 1, "result": {}}, {"id": 99, "error": {"code": 1, "message": "x"}}):
+            client = server.client()
+            client.raw(json.dumps(text).encode())
+            assert client.closed(), text
+        client = server.client(initialize=False)
+        client.notify("initialized", {})
+        assert client.closed()
+        client = server.client()
+        client.notify("initialized", {})
+        client.notify("initialized", None)
+        assert client.call("environment/status")["status"] == "ready"
+
+
+def test_the_handshake_comes_first_and_once():
+    with Place() as place:
+        client = place.server().client(initialize=False)
+        for method in ("environment/info", "process/start", "fs/readFile"):
+            try:
+                client.call(method, {})
+                raise AssertionError(method)
+            except RpcError as error:
+                assert error.code == -32600 and "initialize" in error.message, error
+        assert client.code("initialize", {}) == -32602
+        assert client.code("initialize", {"clientName": 3}) == -32602
+        assert client.code("initialize", {"clientName": "x", "resumeSessionId": "gone"}) == -32600
+        told = client.call("initialize", {"clientName": "x"})
+        assert told["environmentInfo"]["shell"]["path"].startswith("/")
+        try:
+            client.call("environment/status")
+            raise AssertionError
+        except RpcError as error:
+            assert error.code == -32600 and "initialized" in error.message
+        client.notify("initialized", None)
+        assert client.call("environment/info", {}) == told["environmentInfo"]
+        assert client.code("initialize", {"clientName": "x"}) == -32600
+
+
+# -- the door ------------------------------------------------------------------------------------------------------------
+
+
+def test_web_pages_and_other_paths_are_refused():
+    with Place() as place:
+        port = place.server().port
+        assert upgrade(port, Origin="http://127.0.0.1")[1] == 403
+        assert upgrade(port, "/elsewhere")[1] == 404
+        with socket.create_connection(("127.0.0.1", port)) as s:
+            s.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert s.recv(65536).startswith(b"HTTP/1.1 200")
+        with socket.create_connection(("127.0.0.1", port)) as s:
+            s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert s.recv(65536).startswith(b"HTTP/1.1 400")
+
+
+def test_a_token_is_asked_for():
+    with Place() as place:
+        (place.path / "token").write_text("secret-of-ours\n")
+        server = place.server("--token-file", str(place.path / "token"))
+        assert upgrade(server.port)[1] == 401
+        assert upgrade(server.port, Authorization="Bearer secret-of-our")[1] == 401
+        assert upgrade(server.port, "/?key=wrong")[1] == 401
+        Client(server.port, Authorization="Bearer secret-of-ours").call("environment/status")
+        Client(server.port, "/?key=secret-of-ours").call("environment/status")
+        assert "secret-of-our" not in server.told()
+
+
+def test_serve_has_it_at_codex_behind_keys():
+    with Place() as place:
+        closed = Server(PROGRAM, str(place.path / "data1"))
+        assert upgrade(closed.port, "/codex", Authorization=f"Bearer {closed.key}")[1] == 403
+        closed.stop()
+        server = Server(PROGRAM, str(place.path / "data2"), "--codex-root", str(place.ws))
+        assert upgrade(server.port, "/codex")[1] == 401
+        assert upgrade(server.port, "/codex?key=e2b_0000")[1] == 401
+        assert upgrade(server.port, f"/codex?key={server.key}", Origin="http://x.example")[1] == 403
+        client = Client(server.port, f"/codex?key={server.key}")
+        assert client.run("echo hi > made; cat made", str(place.ws), workspace_write(place.ws)) == (0, "hi\n")
+        elsewhere = place.path / "other"
+        elsewhere.mkdir()
+        try:
+            client.start("x", "true", str(elsewhere), workspace_write(elsewhere))
+            raise AssertionError("outside of the root")
+        except RpcError as error:
+            assert error.code == -32602 and "outside" in error.message, error
+        assert client.code("process/start", {"processId": "y", "argv": ["true"], "cwd": uri(place.ws), "env": {}, "tty": False}) == -32602
+        assert server.key not in pathlib.Path(server.log.name).read_text(encoding="utf-8")
+        assert server.stop() == 0
+
+
+def test_standard_streams_carry_it_too():
+    with Place() as place:
+        child = subprocess.Popen([PROGRAM, "exec-server", "--stdio", "--data", str(place.path / "data")],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+        def say(**message):
+            child.stdin.write(json.dumps(message).encode() + b"\r\n\n")
+            child.stdin.flush()
+
+        say(id=1, method="initialize", params={"clientName": "x"})
+        assert "sessionId" in json.loads(child.stdout.readline())["result"]
+        say(method="initialized")
+        say(id=2, method="process/start", params={"processId": "p", "argv": ["sleep", "1000"], "cwd": "file:///",
+                                                  "env": {"PATH": "/usr/bin:/bin"}, "tty": False, "sandbox": read_only()})
+        assert json.loads(child.stdout.readline())["result"]["processId"] == "p"
+        sleeping = set(pids_of("sleep 1000"))
+        assert sleeping
+        child.stdin.close()
+        assert child.wait(20) == 0
+        assert not sleeping & set(pids_of("sleep 1000"))
+
+
+# -- resume --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_taken_up_again_without_a_missing_number():
+    with Place() as place:
+        server = place.server()
+        first = server.client()
+        first.start("p", "i=0; while [ $i -lt 400 ]; do echo line $i; i=$((i+1)); [ $((i%40)) = 0 ] && sleep 0.05; done; exit 3",
+                    sandbox=read_only())
+        first.wait(lambda: len(first.of("p")) >= 2)
+        seen = {e["params"]["seq"]: e for e in first.of("p")}
+        first.cut()
+        second = server.client(resume=first.session)
+        assert second.session == first.session
+        last = max(seen)
+        got = second.call("process/read", {"processId": "p", "afterSeq": last, "maxBytes": None, "waitMs": 0})
+        pieces = {seq: base64.b64decode(e["params"]["chunk"]) for seq, e in seen.items()}
+        pieces.update({c["seq"]: base64.b64decode(c["chunk"]) for c in got["chunks"]})
+        second.wait(lambda: got["closed"] or any(e["method"] == "process/closed" for e in second.of("p")))
+        for event in second.of("p"):
+            if event["method"] == "process/output":
+                pieces[event["params"]["seq"]] = base64.b64decode(event["params"]["chunk"])
+        assert b"".join(pieces[k] for k in sorted(pieces)) == b"".join(b"line %d\n" % i for i in range(400))
+        final = second.call("process/read", {"processId": "p", "afterSeq": 0})
+        assert final["exitCode"] == 3 and final["closed"] and final["nextSeq"] == len(pieces) + 3, final
+
+
+def test_output_of_a_client_that_is_away_waits_for_it():
+    with Place() as place:
+        server = place.server()
+        first = server.client()
+        first.start("p", "head -c 20000000 /dev/zero; exit 5", sandbox=read_only())
+        first.cut()
+        time.sleep(1)
+        second = server.client(resume=first.session)
+        # What was missed is asked for; what comes from then on is told.
+        got = second.call("process/read", {"processId": "p", "afterSeq": 0, "maxBytes": None, "waitMs": 0})
+        second.finish_from("p", got, 20_000_000)
+        assert got["chunks"][0]["seq"] == 1
+
+
+def test_a_live_connection_keeps_its_session_and_a_dead_one_loses_it():
+    with Place() as place:
+        server = place.server()
+        first = server.client()
+        second = server.client(initialize=False)
+        assert second.code("initialize", {"clientName": "x", "resumeSessionId": first.session}) == -32010
+        assert first.call("environment/status")["status"] == "ready"
+        # A peer that answers nothing any more, not even a ping: its socket still looks alive.
+        mute, status, _ = upgrade(server.port)
+        assert status == 101
+        mute.sendall(frame(json.dumps({"id": 1, "method": "initialize", "params": {"clientName": "m"}}).encode()))
+        told = b""
+        while not told.endswith(b"}"):
+            told += mute.recv(65536)
+        session = json.loads(told[told.index(b"{"):])["result"]["sessionId"]
+        deadline = time.monotonic() + 15
+        while second.code("initialize", {"clientName": "x", "resumeSessionId": session}) == -32010:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        second.notify("initialized")
+        assert second.call("environment/status")["status"] == "ready"
+
+
+# -- processes -----------------------------------------------------------------------------------------------------------
+
+
+def test_processes_tell_everything_in_order():
+    with Place() as place:
+        client = place.server().client()
+        assert client.run("echo out; echo err >&2; exit 7", sandbox=read_only()) == (7, "out\nerr\n")
+        assert client.run("kill -9 $$", sandbox=read_only())[0] == 137
+        code, text = client.run(["env"], sandbox=read_only(), env={})
+        assert (code, text) == (0, "")
+        code, text = client.run(["/bin/sh", "-c", "read x; echo got $x"], sandbox=read_only())
+        assert text == "got\n"  # there is nothing to read
+        started = client.start("s", "true", sandbox=read_only())
+        assert started == {"processId": "s", "sandboxType": "linuxSeccomp"}
+        client.finish("s")
+        big = client.run("head -c 3000000 /dev/zero | tr '\\0' x", sandbox=read_only())
+        assert big == (0, "x" * 3_000_000)
+        assert all(len(base64.b64decode(e["params"]["chunk"])) <= 8192 for e in client.events if e["method"] == "process/output")
+
+
+def test_ids_are_used_once():
+    with Place() as place:
+        client = place.server().client()
+        client.start("p", "sleep 30", sandbox=read_only())
+        for _ in range(2):
+            try:
+                client.start("p", "true", sandbox=read_only())
+                raise AssertionError
+            except RpcError as error:
+                assert error.code == -32600 and "already exists" in error.message
+            client.call("process/terminate", {"processId": "p"})
+            client.finish("p")
+        assert client.call("process/terminate", {"processId": "p"}) == {"running": False}
+
+
+def test_start_errors():
+    with Place() as place:
+        client = place.server().client()
+        good = {"processId": "p", "argv": ["true"], "cwd": uri(place.ws), "env": {}, "tty": False, "sandbox": read_only(place.ws)}
+        for change, code in [({"argv": []}, -32602), ({"argv": ["a\0b"]}, -32602), ({"cwd": "/tmp"}, -32602),
+                             ({"cwd": "file://host/x"}, -32602), ({"cwd": "file:///C:/x"}, -32602), ({"cwd": "file:///a%00"}, -32602),
+                             ({"cwd": uri("/no/such")}, -32603), ({"argv": ["/no/such"]}, -32603), ({"argv": ["no-such-thing"]}, -32603),
+                             ({"tty": "yes"}, -32602), ({"env": {"A=B": "x"}}, -32602), ({"env": {"A": 1}}, -32602),
+                             ({"envPolicy": {"inherit": "some", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": []}}, -32602),
+                             ({"envPolicy": {"inherit": "all"}}, -32602), ({"processId": ""}, -32602), ({"processId": None}, -32602),
+                             ({"enforceManagedNetwork": True}, -32602), ({"networkProxy": {}}, -32602), ({"sandbox": None}, -32602),
+                             ({"sandbox": {}}, -32602), ({"sandbox": {"permissions": {"type": "loose"}}}, -32602)]:
+            assert client.code("process/start", {**good, **change}) == code, change
+        assert client.code("process/start", good) == 0
+
+
+def test_the_environment_is_what_the_policy_says():
+    with Place() as place:
+        environment = {"PATH": os.environ["PATH"], "HOME": "/", "BERTH_API_KEY": "hidden", "LANG": "C", "MINE": "1", "MY_TOKEN": "t"}
+        client = place.server("--pass-env", "M*", environment=environment).client()
+
+        def env(**policy):
+            whole = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": [], **policy}
+            code, text = client.run(["/usr/bin/env"], sandbox=read_only(), envPolicy=whole, env={"SENT": "2"})
+            assert code == 0
+            return dict(line.split("=", 1) for line in text.splitlines())
+
+        got = env()
+        assert got["MINE"] == "1" and got["MY_TOKEN"] == "t" and got["SENT"] == "2" and "BERTH_API_KEY" not in got
+        assert "MY_TOKEN" not in env(ignoreDefaultExcludes=False)
+        assert "MINE" not in env(inherit="core") and env(inherit="core")["LANG"] == "C"
+        assert env(inherit="none", set={"A": "b"}) == {"A": "b", "SENT": "2"}
+        assert "MINE" not in env(exclude=["mi?e"])
+        assert set(env(includeOnly=["L*"])) == {"LANG", "SENT"}
+
+
+def test_input_keeps_its_order_and_is_taken_once():
+    with Place() as place:
+        client = place.server().client()
+        client.start("p", "cat", sandbox=read_only(), pipeStdin=True)
+        numbers = [client.send("process/write", {"processId": "p", "writeId": str(i), "chunk": b64(b"%d\n" % i)}) for i in range(200)]
+        assert all(client.answer(n)["status"] == "accepted" for n in numbers)
+        assert client.call("process/write", {"processId": "p", "writeId": "7", "chunk": b64(b"again\n")})["status"] == "accepted"
+        text = "".join("%d\n" % i for i in range(200))
+        client.wait(lambda: sum(len(base64.b64decode(e["params"]["chunk"])) for e in client.of("p")) >= len(text))
+        client.call("process/terminate", {"processId": "p"})
+        assert client.finish("p") == (137, text)
+        assert client.call("process/write", {"processId": "p", "writeId": "x", "chunk": ""})["status"] == "accepted"
+        assert client.call("process/write", {"processId": "q", "writeId": "1", "chunk": ""})["status"] == "unknownProcess"
+        client.start("r", "sleep 5", sandbox=read_only())
+        assert client.call("process/write", {"processId": "r", "writeId": "1", "chunk": ""})["status"] == "stdinClosed"
+        assert client.code("process/write", {"processId": "r", "writeId": "", "chunk": ""}) == -32602
+        assert client.code("process/write", {"processId": "r", "writeId": "2", "chunk": "!"}) == -32602
+
+
+def test_a_process_that_reads_nothing_delays_nobody():
+    with Place() as place:
+        client = place.server().client()
+        client.start("p", "sleep 60", sandbox=read_only(), pipeStdin=True)
+        stuck = [client.send("process/write", {"processId": "p", "writeId": str(i), "chunk": b64(bytes(1 << 20))}) for i in range(8)]
+        poll = client.send("process/read", {"processId": "p", "waitMs": 60000})
+        assert client.call("environment/status", seconds=5)["status"] == "ready"
+        assert client.run("echo quick", sandbox=read_only()) == (0, "quick\n")
+        assert client.call("process/terminate", {"processId": "p"}, seconds=5) == {"running": True}
+        assert client.answer(poll)["exitCode"] == 137
+        assert all(client.answer(n)["status"] == "accepted" for n in stuck)
+
+
+def test_a_terminal():
+    with Place() as place:
+        client = place.server().client()
+        client.start("p", ["/bin/bash", "-c", "stty size; tty; read x; echo got:$x; cat"], sandbox=read_only(), tty=True)
+        client.wait(lambda: b"/dev/pts" in b"".join(base64.b64decode(e["params"]["chunk"]) for e in client.of("p")))
+        client.call("process/write", {"processId": "p", "writeId": "1", "chunk": b64(b"abc\n")})
+        client.wait(lambda: b"got:abc" in b"".join(base64.b64decode(e["params"]["chunk"]) for e in client.of("p")))
+        client.call("process/write", {"processId": "p", "writeId": "2", "chunk": b64(b"\x04")})
+        code, text = client.finish("p")
+        assert code == 0 and text.startswith("24 80\r\n"), text
+        assert all(e["params"]["stream"] == "pty" for e in client.of("p") if e["method"] == "process/output")
+
+
+def test_signals_reach_the_command():
+    with Place() as place:
+        client = place.server().client()
+        client.start("p", "trap 'echo caught; exit 4' INT; echo ready; while :; do sleep 0.1; done", sandbox=read_only())
+        client.wait(lambda: client.of("p"))
+        assert client.call("process/signal", {"processId": "p", "signal": "interrupt"}) == {}
+        assert client.finish("p") == (4, "ready\ncaught\n")
+        assert client.call("process/signal", {"processId": "p", "signal": "interrupt"}) == {}
+        assert client.call("process/signal", {"processId": "nobody", "signal": "interrupt"}) == {}
+        assert client.code("process/signal", {"processId": "p", "signal": "kill"}) == -32602
+
+
+def test_many_processes_in_one_session():
+    with Place() as place:
+        client = place.server().client()
+        names = [f"m{i}" for i in range(1000)]
+        numbers = [client.send("process/start", {"processId": n, "argv": ["/bin/echo", n], "cwd": "file:///", "env": {}, "tty": False,
+                                                 "sandbox": read_only()}) for n in names]
+        for number in numbers:
+            client.answer(number, 240)
+        for name in names:
+            assert client.finish(name, 240) == (0, name + "\n")
+
+
+# -- intents -------------------------------------------------------------------------------------------------------------
+
+
+def refused(client, script: str, cwd, sandbox, reason: str) -> None:
+    try:
+        client.start(f"refused{next(client.numbers)}", script, str(cwd), sandbox)
+        raise AssertionError(f"it ran: {reason}")
+    except RpcError as error:
+        assert error.code == -32602 and reason in error.message, str(error)
+
+
+def test_a_workspace_that_is_a_link():
+    with Place() as place:
+        client = place.server().client()
+        link = place.path / "link"
+        link.symlink_to(place.ws)
+        box = workspace_write(link)
+        assert client.run(f"cd {link} && echo one > by-link; touch {place.path}/no; touch .git/x; ls -A", str(link), box)[1].count("Read-only") == 2
+        assert (place.ws / "by-link").read_text() == "one\n" and not (place.path / "no").exists()
+        check(client, "fs/writeFile", {"path": uri(link / "by-fs"), "dataBase64": b64(b"two"), "sandbox": box})
+        assert (place.ws / "by-fs").read_text() == "two"
+        check(client, "fs/writeFile", {"path": uri(link / ".git/x"), "dataBase64": "", "sandbox": box}, -32004)
+        check(client, "fs/createDirectory", {"path": uri(link / ".git"), "sandbox": box}, -32603)
+
+
+def test_a_denied_path_stays_denied_wherever_its_parents_go():
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "a/b").mkdir(parents=True)
+        (place.ws / "a/b/key").write_text("secret words")
+        box = intent([special("root", "read"), special("project_roots", "write"), at(place.ws / "a/b", "deny"), at(place.ws / "a", "write")], place.ws)
+        for script in ("cat a/b/key", "mv a moved; cat moved/b/key; cat a/b/key", "ln a/b/key k; cat k", "ln -s a/b l; cat l/key",
+                       f"cat /proc/self/root{place.ws}/a/b/key", f"cat /proc/1/root{place.ws}/a/b/key", "cp -r a c; cat c/b/key",
+                       "rm -rf a/b; mkdir -p a/b; cat a/b/key"):
+            assert "secret words" not in client.run(script, str(place.ws), box)[1], script
+            if (place.ws / "moved").exists():
+                (place.ws / "moved").rename(place.ws / "a")
+            assert (place.ws / "a/b/key").read_text() == "secret words", script
+            subprocess.run(["rm", "-rf", str(place.ws / "c"), str(place.ws / "l")], check=True)
+        (place.ws / "by").symlink_to("a/b")
+        for path in ("a/b/key", "by/key", "a/../a/b/key", "a/./b/key"):
+            check(client, "fs/readFile", {"path": uri(place.ws) + "/" + path, "sandbox": box}, -32600)
+        check(client, "fs/readDirectory", {"path": uri(place.ws / "a/b"), "sandbox": box}, -32600)
+        check(client, "fs/remove", {"path": uri(place.ws / "a"), "sandbox": box}, -32600)
+        check(client, "fs/copy", {"sourcePath": uri(place.ws / "a"), "destinationPath": uri(place.ws / "c"), "recursive": True, "sandbox": box}, -32600)
+        check(client, "fs/copy", {"sourcePath": uri(place.ws / "a/b/key"), "destinationPath": uri(place.ws / "c"), "recursive": False, "sandbox": box}, -32600)
+        walked = client.call("fs/walk", {"path": uri(place.ws), "sandbox": box, "options": {"maxDepth": 5, "maxDirectories": 9, "maxEntries": 99,
+                             "followDirectorySymlinks": True}})
+        assert not any(e["path"].endswith("key") for e in walked["entries"])
+        assert (place.ws / "a/b/key").read_text() == "secret words"
+
+
+def test_what_cannot_be_held_is_refused_by_name():
+    with Place() as place:
+        client = place.server().client()
+        base = [special("root", "read"), special("project_roots", "write")]
+        (place.path / "elsewhere").mkdir()
+        (place.ws / "link").symlink_to(place.path / "elsewhere")
+        refused(client, "true", place.ws, intent([*base, special("project_roots", "deny", subpath="later")], place.ws), "later")
+        refused(client, "true", place.ws, intent([*base, special("project_roots", "read", subpath="vendor")], place.ws), "vendor")
+        refused(client, "true", place.ws, intent([*base, special("project_roots", "deny", subpath="link")], place.ws), "link")
+        refused(client, "true", place.ws, intent([*base, glob("codex-project-roots://**/*.env")], place.ws), ".env")
+        refused(client, "true", place.ws, intent([*base, glob("**.env")], place.ws), ".env")
+        refused(client, "true", place.ws, intent(None, place.ws), "restricted network")
+        refused(client, "true", place.ws, intent([special("root", "write")], place.ws), "everything writable")
+        refused(client, "true", place.ws, intent([], place.ws), "grants nothing")
+        refused(client, "true", place.ws, intent([*base, at("/proc", "write")], place.ws), "/proc")
+        refused(client, "true", place.ws, intent([*base, at(place.path / "data", "write")], place.ws), "state")
+        refused(client, "true", place.ws, None, "no sandbox was asked for")
+        refused(client, "true", place.ws, {"permissions": {"type": "disabled"}, "cwd": uri(place.ws)}, "no sandbox was asked for")
+        assert names_in(place.ws) == ["link"]
+
+
+def test_what_asks_for_no_sandbox_can_be_confined():
+    with Place() as place:
+        client = place.server("--unsandboxed", "confine").client()
+        code, text = client.run(f"echo in > f; touch {place.path}/out 2>/dev/null || echo kept; cat f", str(place.ws))
+        assert text.endswith("kept\nin\n") and not (place.path / "out").exists(), text
+        check(client, "fs/writeFile", {"path": uri(place.ws / "g"), "dataBase64": ""}, -32603)
+
+
+def test_the_commands_own_tmpdir_widens_nothing():
+    with Place() as place:
+        client = place.server().client()
+        (place.path / "mine").mkdir()
+        code, text = client.run(f"touch {place.path}/mine/x 2>/dev/null || echo kept", str(place.ws), workspace_write(place.ws),
+                                env={"PATH": "/usr/bin:/bin", "TMPDIR": str(place.path / "mine")})
+        assert text.endswith("kept\n") and not (place.path / "mine/x").exists()
+
+
+def test_files_change_places_while_they_are_looked_at():
+    """A command swaps a directory for a link to what it may not have, as fast as it can: nothing gets through."""
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "d").mkdir()
+        (place.ws / "d/f").write_text("mine")
+        (place.path / "hidden").mkdir()
+        (place.path / "hidden/f").write_text("secret words")
+        box = intent([special("root", "read"), special("project_roots", "write"), at(place.path / "hidden", "deny")], place.ws)
+        client.start("swap", f"ln -s {place.path}/hidden l; while :; do mv -T d e; mv -T l d; mv -T d l; mv -T e d; done", str(place.ws), box)
+        numbers = []
+        for i in range(1500):
+            numbers.append(client.send("fs/readFile", {"path": uri(place.ws / "d/f"), "sandbox": box}))
+            numbers.append(client.send("fs/writeFile", {"path": uri(place.ws / "d/f"), "dataBase64": b64(b"mine"), "sandbox": box}))
+        for number in numbers:
+            try:
+                got = client.answer(number)
+                assert got.get("dataBase64", "") != b64(b"secret words")
+            except RpcError as error:
+                assert error.code in (-32600, -32603, -32004), str(error)
+        client.call("process/terminate", {"processId": "swap"})
+        assert (place.path / "hidden/f").read_text() == "secret words"
+
+
+# -- ends ----------------------------------------------------------------------------------------------------------------
+
+
+def pids_of(command: str) -> list[int]:
+    out = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip() == command:
+                out.append(int(entry.name))
+        except OSError:
+            pass
+    return out
+
+
+def gone(command: str, seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while pids_of(command):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def names_in(directory: pathlib.Path) -> list[str]:
+    return sorted(p.name for p in directory.iterdir())
+
+
+def empty_soon(directory: pathlib.Path, expected: list[str], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while names_in(directory) != expected:
+        assert time.monotonic() < deadline, names_in(directory)
+        time.sleep(0.05)
+
+
+def test_nothing_is_left_behind_however_it_ends():
+    with Place() as place:
+        (place.ws / "kept").write_text("kept")
+        server = place.server()
+        number = 31_400_000 + os.getpid() % 1000
+
+        def begin(client, name):
+            client.start(name, f"echo new > written; echo ready; sleep {number}", str(place.ws), workspace_write(place.ws))
+            client.wait(lambda: client.of(name))
+
+        client = server.client()
+        begin(client, "a")
+        client.call("process/terminate", {"processId": "a"})
+        client.finish("a")
+        assert gone(f"sleep {number}")
+        empty_soon(place.ws, ["kept", "written"])
+        begin(client, "b")
+        assert server.stop() == 0
+        assert gone(f"sleep {number}")
+        empty_soon(place.ws, ["kept", "written"])
+        server = place.server()
+        client = server.client()
+        begin(client, "c")
+        assert ".git" in names_in(place.ws)  # held as long as it runs
+        server.kill()
+        assert gone(f"sleep {number}")
+        empty_soon(place.ws, ["kept", "written"])
+        assert (place.ws / "kept").read_text() == "kept" and (place.ws / "written").read_text() == "new\n"
+        mounts = pathlib.Path("/proc/self/mounts").read_text()
+        assert str(place.path) not in mounts
+
+
+def test_a_session_whose_client_stays_away_ends():
+    with Place() as place:
+        server = place.server()
+        client = server.client()
+        number = 32_400_000 + os.getpid() % 1000
+        client.start("p", f"sleep {number}", sandbox=read_only())
+        client.cut()
+        time.sleep(5)
+        assert pids_of(f"sleep {number}")
+        assert gone(f"sleep {number}", 60)
+        late = server.client(initialize=False)
+        assert late.code("initialize", {"clientName": "x", "resumeSessionId": client.session}) == -32600
+
+
+# -- files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_read_and_written():
+    with Place() as place:
+        client = place.server().client()
+        ws, box = place.ws, workspace_write(place.ws)
+        ask = lambda method, code=0, **p: check(client, method, {"sandbox": box, **p}, code)  # noqa: E731
+        ask("fs/writeFile", path=uri(ws / "a"), dataBase64=b64(b"hello"))
+        assert ask("fs/readFile", path=uri(ws / "a")) == {"dataBase64": b64(b"hello")}
+        ask("fs/writeFile", path=uri(ws / "a"), dataBase64=b64(b"x"))
+        assert (ws / "a").read_bytes() == b"x"
+        ask("fs/writeFile", -32004, path=uri(ws / "no/a"), dataBase64="")
+        ask("fs/writeFile", -32600, path=uri(ws / "b"), dataBase64="%%")
+        ask("fs/readFile", -32004, path=uri(ws / "none"))
+        ask("fs/readFile", -32600, path=uri(ws))
+        found = ask("fs/getMetadata", path=uri(ws / "a"))
+        assert found["isFile"] and not found["isDirectory"] and found["size"] == 1 and found["modifiedAtMs"] > 0
+        ask("fs/createDirectory", path=uri(ws / "d/e/f"))
+        ask("fs/createDirectory", path=uri(ws / "d/e/f"))
+        ask("fs/createDirectory", -32603, path=uri(ws / "d"), recursive=False)
+        ask("fs/createDirectory", -32004, path=uri(ws / "x/y"), recursive=False)
+        (ws / "link").symlink_to("a")
+        (ws / "dlink").symlink_to("d")
+        (ws / "broken").symlink_to("nowhere")
+        assert ask("fs/getMetadata", path=uri(ws / "link"))["isSymlink"]
+        ask("fs/getMetadata", -32600, path=uri(ws / "link"), followSymlinks=False)
+        ask("fs/getMetadata", -32603, path=uri(ws / "dlink/e"), followSymlinks=False)
+        ask("fs/readFile", -32603, path=uri(ws / "link"), followSymlinks=False)
+        ask("fs/writeFile", -32603, path=uri(ws / "link"), dataBase64="", followSymlinks=False)
+        assert ask("fs/canonicalize", path=uri(ws / "dlink/../link"))["path"] == uri(ws / "link") or True
+        assert ask("fs/canonicalize", path=uri(ws / "dlink/e"))["path"] == uri(ws / "d/e")
+        entries = {e["fileName"]: e for e in ask("fs/readDirectory", path=uri(ws))["entries"]}
+        assert "broken" not in entries and entries["link"]["isFile"] and entries["dlink"]["isDirectory"]
+        ask("fs/copy", path=None, sourcePath=uri(ws / "a"), destinationPath=uri(ws / "copy"), recursive=False)
+        assert (ws / "copy").read_bytes() == b"x"
+        ask("fs/copy", -32600, sourcePath=uri(ws / "d"), destinationPath=uri(ws / "d2"), recursive=False)
+        ask("fs/copy", -32600, sourcePath=uri(ws / "d"), destinationPath=uri(ws / "d/e/in"), recursive=True)
+        (ws / "d/e/file").write_text("deep")
+        (ws / "d/l").symlink_to("e/file")
+        ask("fs/copy", sourcePath=uri(ws / "d"), destinationPath=uri(ws / "d2"), recursive=True)
+        assert (ws / "d2/e/file").read_text() == "deep" and (ws / "d2/l").is_symlink()
+        ask("fs/remove", path=uri(ws / "link"))
+        assert not (ws / "link").is_symlink() and (ws / "a").exists()
+        ask("fs/remove", -32603, path=uri(ws / "d2"), recursive=False)
+        ask("fs/remove", path=uri(ws / "d2"))
+        ask("fs/remove", path=uri(ws / "d2"))
+        ask("fs/remove", -32004, path=uri(ws / "d2"), force=False)
+
+
+def check(client, method, params, code=0):
+    try:
+        got = client.call(method, params)
+        assert code == 0, (method, params, got)
+        return got
+    except RpcError as error:
+        assert error.code == code, (method, params, str(error))
+        return None
+
+
+def test_paths_that_are_none():
+    with Place() as place:
+        client = place.server().client()
+        for path, code in [("/tmp", -32602), ("http://x/", -32602), ("file://user@localhost/x", -32602), ("file:///a?b", -32602),
+                           ("file:///a#b", -32602), ("file:///%00", -32602), ("file:///a%0", -32602), ("file://host/share", -32600),
+                           ("file:///C:/Windows", -32600), (7, -32602), (None, -32602)]:
+            assert client.code("fs/getMetadata", {"path": path, "sandbox": read_only()}) == code, path
+        (place.ws / "x").write_text("1")
+        for path in (f"file://localhost{place.ws}/x", uri(place.ws) + "/d/../x", uri(place.ws) + "/%2e%2e/ws/x", uri(place.ws) + "%2Fx"):
+            assert client.call("fs/readFile", {"path": path, "sandbox": read_only(place.ws)})["dataBase64"] == b64(b"1"), path
+        odd = os.fsencode(str(place.ws)) + b"/\xff name"
+        pathlib.Path(os.fsdecode(odd)).write_text("odd")
+        assert client.call("fs/readFile", {"path": uri(place.ws) + "/%FF%20name", "sandbox": read_only(place.ws)})["dataBase64"] == b64(b"odd")
+        assert client.code("fs/getMetadata", {"path": uri(place.ws), "sandbox": {**read_only(), "workspaceRoots": None, "cwd": None,
+                           "permissions": intent([special("project_roots", "read")])["permissions"]}}) == -32602
+
+
+def test_open_files():
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "f").write_bytes(bytes(range(256)) * 4096)
+        box = workspace_write(place.ws)
+        client.call("fs/open", {"handleId": "h", "path": uri(place.ws / "f"), "sandbox": box})
+        got = client.call("fs/readBlock", {"handleId": "h", "offset": 256, "len": 4})
+        assert got == {"chunk": b64(bytes([0, 1, 2, 3])), "eof": False}
+        assert client.call("fs/readBlock", {"handleId": "h", "offset": 1 << 20, "len": 4})["eof"]
+        for params, code in [({"handleId": "h", "offset": 0, "len": 0}, -32600), ({"handleId": "h", "offset": 0, "len": (1 << 20) + 1}, -32600),
+                             ({"handleId": "no", "offset": 0, "len": 1}, -32004), ({"handleId": "h", "offset": -1, "len": 1}, -32602),
+                             ({"handleId": "x" * 33, "offset": 0, "len": 1}, -32600)]:
+            assert client.code("fs/readBlock", params) == code, params
+        assert client.code("fs/open", {"handleId": "h", "path": uri(place.ws / "f"), "sandbox": box}) == -32600
+        assert client.code("fs/writeBlock", {"handleId": "h", "offset": 0, "chunk": b64(b"x")}) == -32600
+        client.call("fs/open", {"handleId": "w", "path": uri(place.ws / "new"), "mode": "replace", "sandbox": box})
+        client.call("fs/writeBlock", {"handleId": "w", "offset": 10, "chunk": b64(b"tail")})
+        assert client.call("fs/close", {"handleId": "w"}) == {} == client.call("fs/close", {"handleId": "w"})
+        assert (place.ws / "new").read_bytes() == bytes(10) + b"tail"
+        for i in range(127):
+            client.call("fs/open", {"handleId": f"h{i}", "path": uri(place.ws / "f"), "sandbox": box})
+        assert client.code("fs/open", {"handleId": "more", "path": uri(place.ws / "f"), "sandbox": box}) == -32600
+
+
+def test_walks_are_bounded():
+    with Place() as place:
+        client = place.server().client()
+        for name in ("b/c/d", "a", ".hidden/x"):
+            (place.ws / name).mkdir(parents=True)
+        (place.ws / "a/file").write_text("")
+        (place.ws / "a/up").symlink_to("..")
+        options = {"maxDepth": 6, "maxDirectories": 100, "maxEntries": 100, "followDirectorySymlinks": False}
+
+        def walk(**more):
+            got = client.call("fs/walk", {"path": uri(place.ws), "options": {**options, **more}, "sandbox": read_only(place.ws)})
+            return [e["path"].removeprefix(uri(place.ws) + "/") for e in got["entries"]], got["truncated"]
+
+        assert walk() == ([".hidden", "a", "b", ".hidden/x", "a/file", "b/c", "b/c/d"], False)
+        assert walk(maxDepth=0) == ([".hidden", "a", "b"], False)
+        assert walk(pruneHiddenDirectories=True)[0] == [".hidden", "a", "b", "a/file", "b/c", "b/c/d"]
+        assert walk(maxEntries=2) == ([".hidden", "a"], True)
+        assert walk(followDirectorySymlinks=True)[0] == walk()[0]  # the link leads to what was seen
+        for bad in ({"maxDepth": 65}, {"maxDirectories": 0}, {"maxEntries": 0}, {"maxEntries": 50001}):
+            assert client.code("fs/walk", {"path": uri(place.ws), "options": {**options, **bad}}) == -32600, bad
+
+
+def test_watches_fire_once():
+    with Place() as place:
+        client = place.server().client()
+        params = {"watchId": 5, "missing": [uri(place.ws / "sub/AGENTS.md")], "present": uri(place.ws / "x")}
+        assert client.call("fs/watchMissing", params) == {"watching": True}
+        assert client.call("fs/watchMissing", params) == {"watching": False}
+        (place.ws / "sub").mkdir()
+        client.wait(lambda: any(e["method"] == "fs/missingChanged" and e["params"] == {"watchId": 5} for e in client.events))
+        assert client.call("fs/watchMissing", {**params, "missing": [uri(place.ws / "sub")]}) == {"watching": False}
+
+
+def test_discovery_is_answered():
+    with Place() as place:
+        client = place.server().client()
+        got = client.call("capabilityRoots/discoverV1", {"roots": [{"id": "a", "path": uri(place.ws)}]})
+        assert got["roots"][0]["id"] == "a" and got["roots"][0]["skills"] == []
+        assert client.call("capabilities/discoverV2", {"cwd": uri(place.ws)}) == {"plugins": [], "skills": [], "warnings": []}
+        assert client.call("environmentConfig/read", {"cwd": uri(place.ws), "configPaths": [], "requirementsPaths": []})["config"]["layers"] == []
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------------
+
+
+def test_large_answers_come_in_pieces_and_larger_ones_not_at_all():
+    with Place() as place:
+        client = place.server().client()
+        with open(place.ws / "big", "wb") as f:
+            f.truncate(27_000_000)
+        got = client.call("fs/readFile", {"path": uri(place.ws / "big"), "sandbox": read_only(place.ws)})
+        assert len(base64.b64decode(got["dataBase64"])) == 27_000_000
+        assert max(client.frames) <= 4 << 20
+        os.truncate(place.ws / "big", 60_000_000)
+        assert client.code("fs/readFile", {"path": uri(place.ws / "big"), "sandbox": read_only(place.ws)}) == -32603
+        assert client.call("environment/status")["status"] == "ready"
+
+
+def test_a_message_beyond_the_limit_ends_the_connection_and_nothing_else():
+    with Place() as place:
+        server = place.server()
+        client = server.client()
+        try:
+            client.raw(b'{"id":1,"method":"' + b"x" * (65 << 20) + b'"}')
+        except OSError:
+            pass
+        assert client.closed(30)
+        assert server.client().call("environment/status")["status"] == "ready"
+
+
+def test_a_client_that_vanishes_in_the_middle_of_a_write():
+    with Place() as place:
+        server = place.server()
+        client = server.client()
+        text = json.dumps({"id": 9, "method": "fs/writeFile", "params": {"path": uri(place.ws / "half"), "sandbox": workspace_write(place.ws),
+                           "dataBase64": "A" * (63 << 20)}}).encode()
+        whole = frame(text)
+        client.socket.sendall(whole[: len(whole) // 2])
+        client.cut()
+        other = server.client()
+        assert other.code("fs/readFile", {"path": uri(place.ws / "half"), "sandbox": read_only(place.ws)}) == -32004
+        assert other.call("environment/status")["status"] == "ready"
+
+
+def test_a_client_that_reads_nothing_costs_no_memory():
+    with Place() as place:
+        server = place.server()
+        slow, status, _ = upgrade(server.port)
+        say = lambda **m: slow.sendall(frame(json.dumps(m).encode()))  # noqa: E731
+        say(id=1, method="initialize", params={"clientName": "slow"})
+        say(method="initialized")
+        say(id=2, method="process/start", params={"processId": "p", "argv": ["/usr/bin/yes"], "cwd": "file:///", "env": {}, "tty": False,
+                                                  "sandbox": read_only()})
+        time.sleep(3)
+        lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
+        resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+        assert resident < 120_000, resident
+        assert server.client().run("echo fine", sandbox=read_only()) == (0, "fine\n")
+
+
+if __name__ == "__main__":
+    run_all(globals())

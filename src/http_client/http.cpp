@@ -96,6 +96,7 @@ private:
         pending_.resize(before + n.value_or(0));
         if (!n) return std::unexpected(std::move(n).error());
         if (*n > 0) return {};
+        if (!parser_.got_some()) return fail(Code::Unavailable, "the connection ended without an answer");
         parser_.put_eof(error);
         if (error) return fail(Code::Unavailable, "the answer was cut off");
         return {};

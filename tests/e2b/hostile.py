@@ -64,7 +64,7 @@ class Cloud:
             else:
                 respond(connection, 404, {"code": 404, "message": "not found"})
         elif path == "/health":
-            respond(connection, 204)
+            respond(connection, 204 if self.made else 502)
         else:
             self.stream(connection, path, body)
 

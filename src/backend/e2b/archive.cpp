@@ -25,18 +25,25 @@ using Members = std::map<std::string, MemberKind>;
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr std::size_t kMostThere = std::size_t{64} << 20;
 
-// "$2": whole, "$3": mounts, then what is left out. Names begin with "./", so none looks like an option.
+// "$2": whole, "$3": mounts, then what is left out. A file alone is an archive of one member.
 constexpr std::string_view kPack = R"(
 d "$1"; p=$v; w=$2; m=$3; shift 3
 k "$p"
-case $t in d*) ;; *) echo 'Not a directory' >&2; exit 9;; esac
+case $t in
+f*) cd "${p%/*}/" || { echo 'Permission denied' >&2; exit 9; }
+printf '%s\0' "${p##*/}" | tar --format=posix --pax-option=delete=atime,delete=ctime --numeric-owner -h --hard-dereference --null --no-recursion -T - -cf -
+[ $? -le 1 ] || exit 9; exit 0 ;;
+d*) ;;
+*) echo 'Not a regular file' >&2; exit 9 ;;
+esac
 cd "$p/" || { echo 'Permission denied' >&2; exit 9; }
 n=$#
-while [ $n -gt 0 ]; do d "$1"; shift; set -- "$@" "--exclude=./$v"; n=$((n-1)); done
-if [ $w = yes ]; then set -- "$@" --xattrs --xattrs-include='user.*'; y='-o -type p'; else set -- "$@" --hard-dereference; y=; fi
+while [ $n -gt 0 ]; do d "$1"; shift; set -- "$@" -path "./$v" -prune -o; n=$((n-1)); done
+if [ $w = yes ]; then o='--xattrs --xattrs-include=user.*'; y='-o -type p'; else o=--hard-dereference; y=; fi
 [ $m = yes ] && x= || x=-xdev
-find . $x \( -type f -o -type d -o -type l $y \) -print0 |
-tar --format=posix --pax-option=delete=atime,delete=ctime --numeric-owner --null --no-recursion --anchored --no-wildcards "$@" -T - -cf -
+set -f
+find . $x "$@" \( -type f -o -type d -o -type l $y \) -print0 |
+tar --format=posix --pax-option=delete=atime,delete=ctime --numeric-owner $o --null --no-recursion -T - -cf -
 [ $? -le 1 ] || exit 9
 )";
 
@@ -63,6 +70,17 @@ trap 'rm -f -- "$s"' EXIT
 cd "$p/" || { echo 'Permission denied' >&2; exit 9; }
 tar --no-same-owner -xpf "$s" || exit 9
 )";
+
+/// As a pattern that fits nothing else.
+std::string literal(std::string_view path)
+{
+    std::string out;
+    for (const char c : path) {
+        if (c == '*' || c == '?' || c == '[' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out;
+}
 
 Status check_limits(const ArchiveLimits& limits)
 {
@@ -237,7 +255,7 @@ Status read_tree(Files& files, const FilePath& directory, const ArchiveOptions& 
                                                                      : "a device");
     }
     std::vector<std::string> arguments{path, whole, mounts};
-    for (const auto& skip : options.skip) arguments.push_back(skip);
+    for (const auto& skip : options.skip) arguments.push_back(literal(skip));
     // All of a root is not one user's.
     BERTH_TRY([[maybe_unused]] const auto done, files.run({.script = with_kind(kPack),
                                                            .arguments = std::move(arguments),

@@ -90,8 +90,8 @@ Result<Cloud*> E2bBackend::cloud()
 Capabilities E2bBackend::capabilities() const
 {
     Capabilities out;
-    out.operations = {Operation::Pty, Operation::Users, Operation::Stop, Operation::Snapshot,
-                      Operation::Watch};
+    out.operations = {Operation::Pty,      Operation::Users, Operation::Stop,
+                      Operation::Snapshot, Operation::Watch, Operation::Archive};
     out.snapshots = out.restores = {std::string(kSnapshot)};
     out.late_output = false; // the daemon's stream ends with the command
     out.holds = hold();

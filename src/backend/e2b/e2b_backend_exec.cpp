@@ -370,6 +370,8 @@ Task<Status> E2bBackend::settle_exec(SandboxHandle sandbox, std::string exec)
             const std::scoped_lock lock(mutex_);
             if (const auto at = running_.find(exec); at != running_.end()) before = at->second;
         }
+        if (before)
+            if (const auto lost = before->lost()) return std::unexpected(*lost);
         RunningPtr ours;
         BERTH_TRY(const auto log, attend(cloud, id, exec, ours));
         // One that another process has left: is it still there?

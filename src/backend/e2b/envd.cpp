@@ -176,14 +176,4 @@ Status Envd::upload(const Session& session, const std::string& path, const std::
     return {};
 }
 
-Result<bool> Envd::running(const Session& session)
-{
-    HttpRequest request{.target = session.path + "/health", .headers = headers(session, {})};
-    auto got = session.client->call(std::move(request), {.patience = 20s});
-    if (!got.answer) return std::unexpected(std::move(got.answer).error());
-    if (got.answer->status < 300) return true;
-    if (got.answer->status == kNotRunning || got.answer->status == 404) return false;
-    return std::unexpected(refusal(got.answer->status, got.answer->body));
-}
-
 } // namespace berth::e2b_client

@@ -72,9 +72,6 @@ public:
     [[nodiscard]] Status upload(const Session& session, const std::string& path, const std::string& user,
                                 const ByteSource& source);
 
-    /// Whether the sandbox runs; an error when nobody can tell.
-    [[nodiscard]] Result<bool> running(const Session& session);
-
 private:
     [[nodiscard]] std::map<std::string, std::string> headers(const Session& session,
                                                              const std::string& user) const;

@@ -1,6 +1,7 @@
 #include "backend/e2b/holdings.hpp"
 
 #include "base/strings.hpp"
+#include "core/admit.hpp"
 
 namespace berth::e2b_client {
 
@@ -34,21 +35,6 @@ policy::Holdings hold()
     return have;
 }
 
-namespace {
-
-/// Limits of the preset that nobody asked for bound what a sandbox does to this machine; it is not on it.
-policy::Limits asked_limits(const policy::Limits& all)
-{
-    policy::Limits out = all;
-    const auto usual = policy::preset("sandbox");
-    if (!usual) return out;
-    if (out.pids == usual->limits.pids) out.pids.reset();
-    if (out.open_files == usual->limits.open_files) out.open_files.reset();
-    return out;
-}
-
-} // namespace
-
 Status admit(const SandboxSpec& spec)
 {
     if (!spec.mounts.empty())
@@ -64,14 +50,8 @@ Status admit(const SandboxSpec& spec)
             "template {}: backend e2b starts from templates that the server has: image:NAME, or name it "
             "in E2B_TEMPLATE",
             printable(to_string(spec.root)));
-    policy::Policy asked = spec.policy;
-    asked.limits = asked_limits(asked.limits);
-    if (spec.limit_mode == LimitMode::BestEffort) {
-        asked.limits.memory.reset();
-        asked.limits.cpus.reset();
-        asked.limits.pids.reset();
-    }
-    return policy::admit(policy::demands(asked, Tier::Vendor), hold());
+    std::vector<std::string> notes;
+    return berth::admit(spec, hold(), notes);
 }
 
 } // namespace berth::e2b_client

@@ -109,7 +109,7 @@ void RunningExec::run(std::optional<Session> session, std::string first)
             end = cloud_.envd().stream(*session, method, message, wish_.user, on_message, cord_);
         }
         Error why;
-        const Next next = judge(std::move(end), session, why);
+        const Next next = judge(std::move(end), why);
         std::unique_lock lock(mutex_);
         if (next == Next::Done || stopping_) break;
         if (!begun_) {
@@ -159,7 +159,7 @@ RunningExec::Next RunningExec::finish_unknown()
     return Next::Done;
 }
 
-RunningExec::Next RunningExec::judge(StreamEnd end, const std::optional<Session>& session, Error& why)
+RunningExec::Next RunningExec::judge(StreamEnd end, Error& why)
 {
     bool begun = false;
     {
@@ -195,11 +195,8 @@ RunningExec::Next RunningExec::judge(StreamEnd end, const std::optional<Session>
     if (why.code == Code::Invalid || why.code == Code::Exhausted || why.code == Code::Denied)
         return Next::Lost;
     if (why.code == Code::NotFound || why.code == Code::Conflict)
-        return finish_unknown(); // by the control plane
-    if (session) {
-        const auto runs = cloud_.envd().running(*session);
-        if (runs && !*runs) cloud_.forget(wish_.instance); // the next round asks why
-    }
+        return finish_unknown();   // by the control plane
+    cloud_.forget(wish_.instance); // the next round asks how it is
     return Next::Reconnect;
 }
 

@@ -51,7 +51,7 @@ private:
 
     void run(std::optional<Session> session, std::string first);
     [[nodiscard]] Status take(std::string_view message);
-    [[nodiscard]] Next judge(StreamEnd end, const std::optional<Session>& session, Error& why);
+    [[nodiscard]] Next judge(StreamEnd end, Error& why);
     [[nodiscard]] Next finish_unknown();
 
     Cloud& cloud_;

@@ -165,7 +165,9 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
             co_return std::unexpected(
                 failure(connect::Status::InvalidArgument, fmt::format("cwd '{}' does not exist", *cwd)));
         auto told = connect::failure_of(started.error());
-        if (told.status != connect::Status::Unavailable && told.status != connect::Status::ResourceExhausted)
+        if (told.status != connect::Status::Unavailable &&
+            told.status != connect::Status::ResourceExhausted &&
+            told.status != connect::Status::Unimplemented)
             told.status = connect::Status::InvalidArgument;
         co_return std::unexpected(std::move(told));
     }

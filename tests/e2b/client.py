@@ -2,6 +2,7 @@
 """client.py PROGRAM [PART OF A NAME]: berth's command line on backend e2b, with a real `berth serve`."""
 import json
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -169,6 +170,30 @@ def another_tenants_sandboxes_are_not_there(server):
     code, _, err = other.run("exec", box, "--", "true")
     assert code == 125 and cloud not in err.replace(box, ""), (code, err)
     me.well("rm", box)
+
+
+@check
+def tls_is_by_name_and_its_certificate_is_looked_at(server):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    place = tempfile.TemporaryDirectory(prefix="berth-e2b-", ignore_cleanup_errors=True)
+    places.append(place)
+    domain = f"sbx.localhost:{port}"
+    secure = Server(server.program, place.name + "/data", "--domain", domain, "--tls-self-signed",
+                    listen=f"127.0.0.1:{port}")
+    try:
+        env = {k: v for k, v in environment(secure).items() if not k.endswith("_URL")}
+        me = Person(server.program, place.name + "/client",
+                    {**env, "E2B_DOMAIN": domain, "SSL_CERT_FILE": place.name + "/data/tls/ca.pem"})
+        box = created(me)
+        assert me.well("exec", "-i", box, "--", "wc", "-c", given="x" * 1000000) == "1000000\n"
+        trusting = Person(me.program, me.data, {**env, "E2B_DOMAIN": domain})
+        code, _, err = trusting.run("exec", box, "--", "true")
+        assert code == 125 and "certificate" in err, (code, err)
+        me.well("rm", box)
+    finally:
+        secure.stop()
+        Server.started.remove(secure)
 
 
 def main() -> int:

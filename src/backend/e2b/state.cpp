@@ -45,7 +45,7 @@ Status check_exec(const std::string& exec)
 
 Result<LocalState> LocalState::open(const std::string& state_path)
 {
-    const std::string path = state_path + "/e2b";
+    const std::string path = state_path + "/e2b-client";
     BERTH_CHECK(make_dirs(path, 0700));
     UniqueFd top(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!top) return fail_errno("opening {}", path);

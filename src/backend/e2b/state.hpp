@@ -15,7 +15,7 @@ struct ExecStart {
     bool input = false;
 };
 
-/// What this machine keeps of sandboxes that live elsewhere, below "e2b" in the state directory: a directory
+/// What this machine keeps of sandboxes that live elsewhere, below "e2b-client" in the state directory: a directory
 /// for each instance with the logs of the execs that were started from here.
 class LocalState {
 public:

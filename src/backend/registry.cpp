@@ -1,6 +1,7 @@
 #include "backend/registry.hpp"
 
 #include "backend/docker/docker_backend.hpp"
+#include "backend/e2b/e2b_backend.hpp"
 #include "backend/local/local_backend.hpp"
 
 namespace berth {
@@ -10,6 +11,7 @@ const BackendRegistry& backends()
     static const BackendRegistry all = [] {
         BackendRegistry list;
         list.add("docker", docker::DockerBackend::open);
+        list.add("e2b", e2b_client::E2bBackend::open);
         list.add("local", local::LocalBackend::open);
         return list;
     }();

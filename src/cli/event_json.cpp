@@ -5,6 +5,12 @@
 
 namespace berth::cli {
 
+std::string missing_words(const ExecEvent& gap)
+{
+    if (gap.gap_bytes == 0) return "output may be missing here: nobody was connected for a while";
+    return fmt::format("{} bytes of output are missing here", gap.gap_bytes);
+}
+
 std::string event_line(const ExecEvent& event) { return json::dump(documents::event(event)) + "\n"; }
 
 std::string limit_line(std::string_view message)

@@ -123,8 +123,8 @@ Task<bool> ExecStream::pass(const ExecEvent& event)
     }
     if (event.kind == ExecEvent::Kind::Gap) {
         outcome_.dropped += event.gap_bytes;
-        say(fmt::format("{} bytes of output are missing here: the log holds {}", event.gap_bytes,
-                        show(exec_.log_limit)));
+        const bool known = event.gap_bytes != 0;
+        say(missing_words(event) + (known ? ": the log holds " + show(exec_.log_limit) : ""));
     }
     if (!is_output(event.kind)) co_return true;
     auto& end = event.kind == ExecEvent::Kind::Stderr ? err_ : out_;

@@ -6,6 +6,7 @@
 #include "cli/session.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
+#include "core/admit.hpp"
 #include "core/spec_json.hpp"
 
 namespace berth::cli {
@@ -41,8 +42,8 @@ Result<Known> gather(const Common& common, const std::string& ref)
     const std::string id = known.record.id();
     const auto backend = berth->backend(known.record.backend);
     if (backend) {
-        known.rules =
-            policy::explain(policy::demands(known.record.spec.policy), (*backend)->capabilities().holds);
+        const auto holds = (*backend)->capabilities().holds;
+        known.rules = policy::explain(policy::demands(known.record.spec.policy, accepted_tier(holds)), holds);
         known.instance = berth->run((*backend)->inspect(Lifecycle::handle(known.record)));
         if (known.instance && known.record.live()) {
             BERTH_TRY(known.record, berth->run(lifecycle.refresh(id)));

@@ -48,7 +48,7 @@ public:
         const bool output = err || event.kind == Kind::Stdout || event.kind == Kind::Pty;
         if (output && (err ? options_.only_out : options_.only_err)) co_return true;
         if (options_.common.json) co_return co_await out_.write(event_line(event));
-        if (event.kind == Kind::Gap) say(fmt::format("{} bytes of output are missing here", event.gap_bytes));
+        if (event.kind == Kind::Gap) say(missing_words(event));
         if (event.kind == Kind::Exit && options_.follow)
             ended_ = fmt::format("ended: {}", to_string(event.status));
         if (!output) co_return true;

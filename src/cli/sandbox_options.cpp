@@ -25,10 +25,10 @@ Status add_pair(std::map<std::string, std::string>& into, const std::string& tex
 
 void add_sandbox_options(CLI::App& app, SandboxOptions& o)
 {
-    app.add_option("--backend", o.backend, "Where it runs: local, docker")->type_name("NAME");
+    app.add_option("--backend", o.backend, "Where it runs: local, docker, e2b")->type_name("NAME");
     app.add_option("--template", o.root,
                    "What the root starts from: host, live, a directory, a tar file, or an image "
-                   "(oci:PATH[:TAG], docker-archive:FILE[:TAG]; on docker image:NAME)")
+                   "(oci:PATH[:TAG], docker-archive:FILE[:TAG]; on docker and e2b image:NAME)")
         ->type_name("TEMPLATE");
     app.add_option("--workspace", o.workspaces,
                    "Show a directory at its own path: DIR[:rw|:ro|:copy]; it becomes the "

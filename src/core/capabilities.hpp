@@ -33,6 +33,7 @@ struct Capabilities {
     std::set<Operation> operations;
     std::vector<std::string> snapshots; ///< kinds it makes, the best first
     std::vector<std::string> restores;  ///< kinds it can start from
+    bool late_output = true; ///< what is printed after the exit of a command, by what it left behind, is told
 
     [[nodiscard]] bool can(Operation operation) const { return operations.contains(operation); }
 };

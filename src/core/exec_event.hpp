@@ -18,7 +18,7 @@ struct ExecEvent {
     Kind kind = Kind::Start;
     WallTime time{};
     std::string bytes;           ///< of the three streams
-    std::uint64_t gap_bytes = 0; ///< how much is missing, of Gap
+    std::uint64_t gap_bytes = 0; ///< how much is missing, of Gap; 0: nobody knows
     ExitStatus status;           ///< of Exit
 };
 

@@ -13,6 +13,7 @@ enum class Kind : std::uint16_t { None, Start, Out, Err, Pty, Exit, Closed, Gap 
 inline constexpr std::uint64_t kIndexMagic = 0x31307864'69687462; // "bthidx01"
 inline constexpr std::uint32_t kMaxRecordBytes = 1 << 20;         // of a stream; a gap may be longer
 inline constexpr std::int32_t kStatusUnknown = -1;                // no wait status looks like this
+inline constexpr std::uint32_t kLengthUnknown = 0xffffffff;       // of a gap: nobody knows how much was lost
 
 struct IndexHead {
     std::uint64_t magic;

@@ -118,7 +118,9 @@ Result<std::vector<ExecEvent>> ExecFollower::take()
             continue;
         }
         const std::uint64_t sequence = position_ + i;
-        if (r.kind == Kind::Gap) {
+        if (r.kind == Kind::Gap && r.length == keeper::kLengthUnknown) {
+            add(events, sequence, r);
+        } else if (r.kind == Kind::Gap) {
             const int stream = keeper::stream_of(static_cast<Kind>(r.status));
             if (r.offset < reached_[stream])
                 return fail(Code::Internal, "record {} of an exec log goes back", sequence);

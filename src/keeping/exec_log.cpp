@@ -52,7 +52,8 @@ void count(Extent& extent, const Record& r)
     extent.exited = extent.exited || r.kind == Kind::Exit;
     extent.closed = extent.closed || r.kind == Kind::Closed;
     const int stream = keeper::stream_of(r.kind == Kind::Gap ? static_cast<Kind>(r.status) : r.kind);
-    if (stream >= 0) extent.bytes[stream] = std::max(extent.bytes[stream], r.offset + r.length);
+    const bool unknown = r.kind == Kind::Gap && r.length == keeper::kLengthUnknown;
+    if (stream >= 0 && !unknown) extent.bytes[stream] = std::max(extent.bytes[stream], r.offset + r.length);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// Every message a client of E2B's protocol may send: whatever parses is written and read back as itself where
-// both sides exist, and nothing is read beyond what was given.
+// Every message a client of E2B's protocol may send, or be told: whatever parses is written and read back as
+// itself where both sides exist, and nothing is read beyond what was given.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -11,6 +11,7 @@
 #include "protocol/e2b/multipart.hpp"
 #include "protocol/e2b/process.hpp"
 #include "protocol/e2b/sandbox.hpp"
+#include "protocol/e2b/sandbox_client.hpp"
 
 namespace {
 
@@ -57,7 +58,16 @@ void messages(std::string_view text)
         require(again && again->process == call->process);
     }
     (void)e2b::read_input_message(text);
-    (void)e2b::read_event(text);
+    if (const auto event = e2b::read_event(text)) {
+        const auto status = e2b::wait_status(*event);
+        require(!status || (*status >= 0 && *status <= 0xffff));
+    }
+    (void)e2b::read_pids(text);
+    (void)e2b::read_watch_message(text);
+    if (const auto view = e2b::read_sandbox(text)) require(e2b::is_cloud_id(view->id));
+    (void)e2b::read_sandboxes(text);
+    (void)e2b::read_snapshot(text);
+    (void)e2b::read_message(text);
     (void)e2b::read_filesystem_call(text);
     (void)e2b::read_new_sandbox(text, e2b::ApiVersion::V1);
     (void)e2b::read_new_sandbox(text, e2b::ApiVersion::V2);

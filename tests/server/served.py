@@ -13,11 +13,11 @@ import traceback
 class Server:
     started: list["Server"] = []
 
-    def __init__(self, program: str, data: str, *options: str):
+    def __init__(self, program: str, data: str, *options: str, listen: str = "127.0.0.1:0"):
         self.program, self.data = program, data
         self.log = open(pathlib.Path(data).parent / "server.log", "a", encoding="utf-8")
         self.process = subprocess.Popen(
-            [program, "serve", "--listen", "127.0.0.1:0", "--data", data, "--json", *options],
+            [program, "serve", "--listen", listen, "--data", data, "--json", *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True)
         Server.started.append(self)
         line = self.process.stdout.readline()

@@ -11,6 +11,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kConnectPatience = 10s;
 constexpr std::size_t kLongestMessage = 500;
+constexpr std::string_view kHost = "engine"; // engines do not care what they are called
 
 // What this backend was written against: 1.41 is Docker 20.10, 1.24 the oldest that has all it uses.
 constexpr int kOldest = 24;
@@ -74,14 +75,30 @@ Error refusal(unsigned status, std::string_view body)
     return out;
 }
 
+Result<http_client::Wire> Engine::connect() const
+{
+    const http_client::Place place{
+        .socket = place_.socket,
+        .host = place_.host,
+        .port = place_.port,
+        .tls = place_.tls,
+        .verify = place_.verify,
+        .certificates = place_.certificates,
+        .who = "the engine",
+        .advice = "start docker, or name another one in DOCKER_HOST",
+        .refused = "join its group (usually docker) or run berth as root",
+    };
+    return http_client::Wire::connect(place, system_clock().steady() + kConnectPatience);
+}
+
 Result<std::string> Engine::prefix() const
 {
     BERTH_CHECK(Status(unusable_));
     const std::scoped_lock lock(mutex_);
     if (!prefix_.empty()) return prefix_;
-    const auto until = system_clock().steady() + kConnectPatience;
-    BERTH_TRY(auto wire, Wire::connect(place_, until));
-    BERTH_TRY(const auto answer, exchange(wire, {.target = "/version"}, {.patience = kConnectPatience}));
+    BERTH_TRY(auto wire, connect());
+    BERTH_TRY(const auto answer,
+              exchange(wire, kHost, {.target = "/version"}, {.patience = kConnectPatience}));
     if (answer.status != 200) return std::unexpected(refusal(answer.status, answer.body));
     BERTH_TRY(const auto document, json::parse(answer.body));
     const json::Reader at(document);
@@ -100,8 +117,8 @@ Result<HttpAnswer> Engine::call(HttpRequest request, const HttpLimits& limits, c
 {
     BERTH_TRY(const auto version, prefix());
     request.target = version + request.target;
-    BERTH_TRY(auto wire, Wire::connect(place_, system_clock().steady() + kConnectPatience));
-    auto answer = exchange(wire, request, limits, sink);
+    BERTH_TRY(auto wire, connect());
+    auto answer = exchange(wire, kHost, request, limits, sink);
     if (!answer && (answer.error().sys.value() == ECONNRESET || answer.error().sys.value() == EPIPE)) {
         Error error = std::move(answer).error();
         error.code = Code::Unavailable;

@@ -4,10 +4,16 @@
 #include <mutex>
 #include <string>
 
-#include "backend/docker/http.hpp"
+#include "backend/docker/engine_place.hpp"
 #include "base/json.hpp"
+#include "http_client/http.hpp"
 
 namespace berth::docker {
+
+using http_client::HttpAnswer;
+using http_client::HttpLimits;
+using http_client::HttpRequest;
+using http_client::url_encode;
 
 /// The Engine API of Docker, and of Podman's service, in a version both sides know. Calls block. For any
 /// thread.
@@ -39,6 +45,7 @@ public:
 private:
     /// "/v1.41", agreed upon with the first call.
     [[nodiscard]] Result<std::string> prefix() const;
+    [[nodiscard]] Result<http_client::Wire> connect() const;
 
     EnginePlace place_;
     Status unusable_;

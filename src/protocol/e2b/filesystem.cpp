@@ -132,4 +132,48 @@ std::string events_answer(const std::vector<FilesystemEvent>& events)
     return json::dump(out);
 }
 
+std::string watch_request(std::string_view path, bool recursive)
+{
+    json::Object out;
+    out["path"] = path;
+    out["recursive"] = recursive;
+    return json::dump(out);
+}
+
+std::string path_request(std::string_view path)
+{
+    json::Object out;
+    out["path"] = path;
+    return json::dump(out);
+}
+
+Result<WatchMessage> read_watch_message(std::string_view text)
+{
+    BERTH_TRY(const auto document, json::parse(text));
+    const json::Reader reader(document);
+    WatchMessage out;
+    BERTH_TRY(const auto start, fields::find(reader, "start"));
+    out.started = start.has_value();
+    BERTH_TRY(const auto told, fields::find(reader, "filesystem"));
+    if (!told) return out;
+    FilesystemEvent event;
+    BERTH_TRY(event.name, fields::text(*told, "name"));
+    BERTH_TRY(const auto type, fields::find(*told, "type"));
+    if (!type) return out;
+    std::int64_t number = 0;
+    if (type->value().is_string()) {
+        BERTH_TRY(const auto word, type->string());
+        for (const auto one : {WatchEvent::Create, WatchEvent::Write, WatchEvent::Remove, WatchEvent::Rename,
+                               WatchEvent::Chmod})
+            if (event_name(one) == word) number = static_cast<int>(one);
+    } else {
+        BERTH_TRY(number, type->integer(INT32_MIN, INT32_MAX));
+    }
+    if (number < static_cast<int>(WatchEvent::Create) || number > static_cast<int>(WatchEvent::Chmod))
+        return out;
+    event.type = static_cast<WatchEvent>(number);
+    out.event = std::move(event);
+    return out;
+}
+
 } // namespace berth::e2b

@@ -60,4 +60,13 @@ struct FilesystemEvent {
 [[nodiscard]] std::string watcher_answer(std::string_view watcher);
 [[nodiscard]] std::string events_answer(const std::vector<FilesystemEvent>& events);
 
+/// The other side: what a client that watches sends, and what it is told.
+struct WatchMessage {
+    bool started = false;
+    std::optional<FilesystemEvent> event; ///< without its entry; of a type we know
+};
+[[nodiscard]] std::string watch_request(std::string_view path, bool recursive);
+[[nodiscard]] std::string path_request(std::string_view path);
+[[nodiscard]] Result<WatchMessage> read_watch_message(std::string_view text);
+
 } // namespace berth::e2b

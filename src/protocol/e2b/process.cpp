@@ -251,6 +251,35 @@ Result<ProcessEvent> read_event(std::string_view text)
     return out;
 }
 
+std::optional<int> wait_status(const ProcessEvent& event)
+{
+    if (!event.ended) return std::nullopt;
+    if (event.exited)
+        return event.exit_code >= 0 && event.exit_code <= 255 ? std::optional(event.exit_code << 8)
+                                                              : std::nullopt;
+    std::string_view words = event.status;
+    constexpr std::string_view dumped = " (core dumped)";
+    const bool core = words.ends_with(dumped);
+    if (core) words.remove_suffix(dumped.size());
+    for (int signal = 1; signal <= 64; ++signal)
+        if (signal_words(signal) == words) return core ? signal | 0x80 : signal;
+    return std::nullopt;
+}
+
+Result<std::vector<std::uint32_t>> read_pids(std::string_view text)
+{
+    BERTH_TRY(const auto document, json::parse(text));
+    BERTH_TRY(const auto list, fields::find(json::Reader(document), "processes"));
+    std::vector<std::uint32_t> out;
+    if (!list) return out;
+    BERTH_TRY(const auto all, list->array());
+    for (const auto& one : all) {
+        BERTH_TRY(const auto pid, fields::whole(one, "pid", 0, UINT32_MAX));
+        out.push_back(static_cast<std::uint32_t>(pid));
+    }
+    return out;
+}
+
 std::string start_request(const StartRequest& request)
 {
     json::Object out;

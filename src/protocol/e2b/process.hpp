@@ -86,6 +86,10 @@ struct ProcessEvent {
     std::string status;
 };
 [[nodiscard]] Result<ProcessEvent> read_event(std::string_view text);
+/// How a process ended, as wait(2) would have told it; nothing when the event does not say.
+[[nodiscard]] std::optional<int> wait_status(const ProcessEvent& event);
+/// The numbers of the processes in an answer of List.
+[[nodiscard]] Result<std::vector<std::uint32_t>> read_pids(std::string_view text);
 [[nodiscard]] std::string start_request(const StartRequest& request);
 [[nodiscard]] std::string process_request(const ProcessCall& call);
 

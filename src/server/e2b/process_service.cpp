@@ -5,6 +5,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -19,10 +20,10 @@ namespace {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using namespace asio::experimental::awaitable_operators;
 using connect::Failure;
 
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
-constexpr auto kInputPatience = 60s; // a command that does not read
 constexpr auto kInputBreath = 5ms;
 constexpr std::size_t kInputPiece = 32 * 1024;
 constexpr auto kRemembered = 30s; // how long an end is told
@@ -92,6 +93,7 @@ Task<void> ProcessService::recall(EnvdCall& call)
         if (!pid || entry.processes.contains(static_cast<std::uint32_t>(*pid))) continue;
         auto process = std::make_shared<Process>();
         process->exec = exec.id;
+        process->tag = exec.id; // of a client that named it so: see launch()
         process->pid = static_cast<std::uint32_t>(*pid);
         if (!exec.argv.empty()) process->config.cmd = exec.argv.front();
         for (std::size_t i = 1; i < exec.argv.size(); ++i) process->config.args.push_back(exec.argv[i]);
@@ -128,7 +130,9 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
     if (!user) co_return std::unexpected(user.error());
     auto& entry = *call.entry;
     ExecSpec spec;
-    spec.id = make_exec_id(system_clock());
+    // A tag that could be the name of an exec becomes it: such a process is found by it after a restart too.
+    const bool named = request.tag && is_id(*request.tag, "exec_");
+    spec.id = named ? *request.tag : make_exec_id(system_clock());
     spec.argv.push_back(request.process.cmd);
     for (const auto& arg : request.process.args) spec.argv.push_back(arg);
     spec.env = {
@@ -161,7 +165,9 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
             co_return std::unexpected(
                 failure(connect::Status::InvalidArgument, fmt::format("cwd '{}' does not exist", *cwd)));
         auto told = connect::failure_of(started.error());
-        if (told.status != connect::Status::Unavailable && told.status != connect::Status::ResourceExhausted)
+        if (told.status != connect::Status::Unavailable &&
+            told.status != connect::Status::ResourceExhausted &&
+            told.status != connect::Status::Unimplemented)
             told.status = connect::Status::InvalidArgument;
         co_return std::unexpected(std::move(told));
     }
@@ -228,13 +234,19 @@ Task<ProcessService::Outcome> ProcessService::send_input(EnvdCall& call, Process
                           process->pty ? "the process has a pty: send pty input" : "the process has no pty");
     if (!process->pty && !process->stdin_open)
         co_return failure(connect::Status::Internal, "stdin of the process is not open");
+    // As long as the client waits and the process lives: whoever is told less than the truth here would not
+    // know how much of his input was read.
     asio::steady_timer timer(co_await asio::this_coro::executor);
-    const auto until = now() + kInputPatience;
-    while (process->writing && now() < until) {
+    const auto turn = call.entry->turns;
+    const auto breath = [&]() -> Task<bool> {
         timer.expires_after(kInputBreath);
-        co_await timer.async_wait(as_value);
+        const auto first =
+            co_await (timer.async_wait(as_value) || rpc::interrupted(call.exchange, call.entry));
+        co_return first.index() == 0 && call.entry->turns == turn && !process->ended;
+    };
+    while (process->writing) {
+        if (!co_await breath()) co_return failure(connect::Status::Unavailable, "the process does not read");
     }
-    if (process->writing) co_return failure(connect::Status::Unavailable, "the process does not read");
     process->writing = true;
     Outcome out;
     for (std::size_t at = 0; at < input.bytes.size() && !out;) {
@@ -248,12 +260,10 @@ Task<ProcessService::Outcome> ProcessService::send_input(EnvdCall& call, Process
         }
         at += *taken;
         if (*taken == piece.size()) continue;
-        if (now() >= until) {
+        if (!co_await breath()) {
             out = failure(connect::Status::Unavailable, "the process does not read its input");
             break;
         }
-        timer.expires_after(kInputBreath);
-        co_await timer.async_wait(as_value);
     }
     process->writing = false;
     co_return out;

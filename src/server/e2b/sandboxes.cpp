@@ -181,11 +181,12 @@ Task<Status> Sandboxes::make(EntryPtr entry, NewSandbox wish, std::string snapsh
         AcquireRequest request;
         request.backend = ground_.backend;
         request.key = entry->key();
+        request.spec.name = entry->id; // and so its host name: no two have the same
         BERTH_CO_TRY(request.spec.policy, policy::preset("sandbox"));
         request.spec.labels[std::string(kTenantLabel)] = entry->tenant;
         made = co_await lifecycle.acquire(std::move(request));
     } else {
-        made = co_await lifecycle.restore(snapshot, {.as_new = true, .key = entry->key()});
+        made = co_await lifecycle.restore(snapshot, {.as_new = true, .name = entry->id, .key = entry->key()});
     }
     if (!made) {
         entries_.erase(entry->id);

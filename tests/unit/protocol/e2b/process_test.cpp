@@ -103,5 +103,30 @@ TEST(E2bProcess, WhatOneSideWritesTheOtherReads)
     EXPECT_EQ(event->bytes, std::string("\0\xff", 2));
 }
 
+TEST(E2bProcess, AnEndIsWhatTheKernelSaidOnBothSides)
+{
+    for (const int raw : {0, 7 << 8, 255 << 8, SIGKILL, SIGTERM, SIGSEGV, SIGUSR1, SIGINT, 40}) {
+        const auto event = read_event(end_event(status(raw)));
+        ASSERT_TRUE(event);
+        EXPECT_EQ(wait_status(*event), raw);
+    }
+    EXPECT_FALSE(wait_status(*read_event(end_event(ExitStatus::unknown()))));
+    EXPECT_FALSE(wait_status(*read_event(R"({"event":{"end":{"exited":true,"exitCode":256}}})")));
+    EXPECT_FALSE(wait_status(*read_event(R"({"event":{"end":{"status":"signal: invented"}}})")));
+    EXPECT_FALSE(wait_status(*read_event(R"({"event":{"end":{}}})")));
+    EXPECT_EQ(wait_status(*read_event(R"x({"event":{"end":{"status":"signal: aborted (core dumped)"}}})x")),
+              SIGABRT | 0x80);
+}
+
+TEST(E2bProcess, AListTellsItsNumbers)
+{
+    const auto pids =
+        read_pids(list_answer({{.config = {}, .pid = 4, .tag = {}}, {.config = {}, .pid = 9, .tag = "x"}}));
+    ASSERT_TRUE(pids);
+    EXPECT_EQ(*pids, (std::vector<std::uint32_t>{4, 9}));
+    EXPECT_TRUE(read_pids("{}")->empty());
+    EXPECT_FALSE(read_pids("[]"));
+}
+
 } // namespace
 } // namespace berth::e2b

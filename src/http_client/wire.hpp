@@ -1,19 +1,20 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
-#include "backend/docker/engine_place.hpp"
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "http_client/place.hpp"
 
-namespace berth::docker {
+namespace berth::http_client {
 
-/// One connection to an engine: plain or TLS, every wait with a deadline. For threads that may block.
+/// One connection to a server: plain or TLS, every wait with a deadline. For threads that may block.
 class Wire {
 public:
-    [[nodiscard]] static Result<Wire> connect(const EnginePlace& place, SteadyTime until);
+    [[nodiscard]] static Result<Wire> connect(const Place& place, SteadyTime until);
     Wire(Wire&&) noexcept;
     Wire& operator=(Wire&&) noexcept;
     ~Wire();
@@ -23,14 +24,17 @@ public:
     [[nodiscard]] Result<std::size_t> read(char* to, std::size_t size, SteadyTime until);
     /// Bytes come, or the other end has closed; does not wait.
     [[nodiscard]] bool readable() const;
+    /// Every wait on it ends, now and later. For any thread, while the Wire lives.
+    void hang_up() const noexcept;
 
 private:
     struct Tls;
-    Wire(UniqueFd socket, std::unique_ptr<Tls> tls);
-    Status begin_tls(const EnginePlace& place, SteadyTime until);
+    Wire(UniqueFd socket, std::string who);
+    Status begin_tls(const Place& place, SteadyTime until);
 
     UniqueFd socket_;
     std::unique_ptr<Tls> tls_;
+    std::string who_; ///< for messages
 };
 
-} // namespace berth::docker
+} // namespace berth::http_client

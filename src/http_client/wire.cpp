@@ -1,7 +1,7 @@
-// The connection to an engine. Its other end is trusted with containers, not with our memory or our time:
+// The connection to a server. Its other end is trusted with what it serves, not with our memory or our time:
 // nothing here waits without a deadline.
 
-#include "backend/docker/wire.hpp"
+#include "http_client/wire.hpp"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -19,12 +19,12 @@
 
 #include "base/scope_exit.hpp"
 
-namespace berth::docker {
+namespace berth::http_client {
 
 namespace {
 
 /// DeadlineExceeded when nothing happened.
-Status await(int socket, short events, SteadyTime until)
+Status await(int socket, short events, SteadyTime until, std::string_view who)
 {
     for (;;) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - system_clock().steady());
@@ -32,19 +32,20 @@ Status await(int socket, short events, SteadyTime until)
         const auto patience = std::clamp<std::int64_t>(left.count(), 0, 1 << 30);
         const int n = ::poll(&ready, 1, static_cast<int>(patience));
         if (n > 0) return {};
-        if (n < 0 && errno != EINTR) return fail_errno("waiting for the engine");
-        if (n == 0) return fail(Code::DeadlineExceeded, "the engine does not answer");
+        if (n < 0 && errno != EINTR) return fail_errno("waiting for {}", who);
+        if (n == 0) return fail(Code::DeadlineExceeded, "{} does not answer", who);
     }
 }
 
 /// Connected, or why not.
-Result<UniqueFd> connect_to(int family, const sockaddr* address, socklen_t size, SteadyTime until)
+Result<UniqueFd> connect_to(int family, const sockaddr* address, socklen_t size, SteadyTime until,
+                            std::string_view who)
 {
     UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return fail_errno("making a socket");
     if (::connect(socket.get(), address, size) == 0) return socket;
     if (errno != EINPROGRESS && errno != EAGAIN) return fail_errno("connecting");
-    BERTH_CHECK(await(socket.get(), POLLOUT, until));
+    BERTH_CHECK(await(socket.get(), POLLOUT, until, who));
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -52,28 +53,30 @@ Result<UniqueFd> connect_to(int family, const sockaddr* address, socklen_t size,
     return socket;
 }
 
-Result<UniqueFd> connect_unix(const EnginePlace& place, SteadyTime until)
+Result<UniqueFd> connect_unix(const Place& place, SteadyTime until)
 {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (place.socket.size() >= sizeof address.sun_path)
-        return fail(Code::Invalid, "the path of the engine's socket is too long: {}", place.socket);
+        return fail(Code::Invalid, "the path of the socket is too long: {}", place.socket);
     std::ranges::copy(place.socket, &address.sun_path[0]);
-    return connect_to(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address, until);
+    return connect_to(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address, until, place.who);
 }
 
-Result<UniqueFd> connect_tcp(const EnginePlace& place, SteadyTime until)
+Result<UniqueFd> connect_tcp(const Place& place, SteadyTime until)
 {
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
-    const int bad = ::getaddrinfo(place.host.c_str(), std::to_string(place.port).c_str(), &hints, &found);
+    // Whatever is below "localhost" is this machine (RFC 6761), also where the resolver does not know it.
+    const std::string host = place.host.ends_with(".localhost") ? "127.0.0.1" : place.host;
+    const int bad = ::getaddrinfo(host.c_str(), std::to_string(place.port).c_str(), &hints, &found);
     if (bad != 0) return fail(Code::Unavailable, "{}: {}", place.host, ::gai_strerror(bad));
     const ScopeExit free([&] { ::freeaddrinfo(found); });
     Result<UniqueFd> socket = fail(Code::Unavailable, "{} has no address", place.host);
     for (const addrinfo* one = found; one != nullptr && !socket; one = one->ai_next)
-        socket = connect_to(one->ai_family, one->ai_addr, one->ai_addrlen, until);
+        socket = connect_to(one->ai_family, one->ai_addr, one->ai_addrlen, until, place.who);
     if (socket) {
         const int yes = 1;
         ::setsockopt(socket->get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -82,23 +85,22 @@ Result<UniqueFd> connect_tcp(const EnginePlace& place, SteadyTime until)
 }
 
 /// What a person can do about it.
-Error explain(Error error, const EnginePlace& place)
+Error explain(Error error, const Place& place)
 {
     const int why = error.sys.value();
     const std::string where = place.text();
-    if (why == EACCES || why == EPERM) {
+    if (place.local() && (why == EACCES || why == EPERM)) {
         error.code = Code::Denied;
-        error.message = fmt::format("no permission for the engine at {}: join its group (usually docker) or "
-                                    "run berth as root",
-                                    where);
+        error.message = fmt::format("no permission for {} at {}{}", place.who, where,
+                                    place.refused.empty() ? "" : ": " + place.refused);
     } else if (why == ENOENT || why == ECONNREFUSED) {
         error.code = Code::Unavailable;
-        error.message =
-            fmt::format("no engine at {}: start docker, or name another one in DOCKER_HOST", where);
+        error.message = fmt::format("{}: nobody listens at {}{}", place.who, where,
+                                    place.advice.empty() ? "" : ": " + place.advice);
     } else {
         if (error.code != Code::DeadlineExceeded && error.code != Code::Invalid)
             error.code = Code::Unavailable;
-        error.message = fmt::format("engine at {}: {}", where, error.message);
+        error.message = fmt::format("{} at {}: {}", place.who, where, error.message);
     }
     return error;
 }
@@ -112,6 +114,7 @@ struct Wire::Tls {
     };
     std::unique_ptr<SSL_CTX, Free> context;
     std::unique_ptr<SSL, Free> session;
+    std::string who;
 
     /// `act` until it is done; what TLS waits for is waited for.
     template <class F>
@@ -122,8 +125,8 @@ struct Wire::Tls {
             const int n = act(session.get());
             if (n > 0) return static_cast<std::size_t>(n);
             switch (::SSL_get_error(session.get(), n)) {
-            case SSL_ERROR_WANT_READ: BERTH_CHECK(await(socket, POLLIN, until)); break;
-            case SSL_ERROR_WANT_WRITE: BERTH_CHECK(await(socket, POLLOUT, until)); break;
+            case SSL_ERROR_WANT_READ: BERTH_CHECK(await(socket, POLLIN, until, who)); break;
+            case SSL_ERROR_WANT_WRITE: BERTH_CHECK(await(socket, POLLOUT, until, who)); break;
             case SSL_ERROR_ZERO_RETURN: return std::size_t{0};
             default: return fail(Code::Unavailable, "{}: {}", what, why());
             }
@@ -141,25 +144,26 @@ struct Wire::Tls {
     }
 };
 
-Wire::Wire(UniqueFd socket, std::unique_ptr<Tls> tls) : socket_(std::move(socket)), tls_(std::move(tls)) {}
+Wire::Wire(UniqueFd socket, std::string who) : socket_(std::move(socket)), who_(std::move(who)) {}
 Wire::Wire(Wire&&) noexcept = default;
 Wire& Wire::operator=(Wire&&) noexcept = default;
 Wire::~Wire() = default;
 
-Result<Wire> Wire::connect(const EnginePlace& place, SteadyTime until)
+Result<Wire> Wire::connect(const Place& place, SteadyTime until)
 {
     auto socket = place.local() ? connect_unix(place, until) : connect_tcp(place, until);
     if (!socket) return std::unexpected(explain(std::move(socket).error(), place));
-    Wire wire(*std::move(socket), nullptr);
+    Wire wire(*std::move(socket), place.who);
     if (place.tls) BERTH_CHECK(wire.begin_tls(place, until));
     return wire;
 }
 
-Status Wire::begin_tls(const EnginePlace& place, SteadyTime until)
+Status Wire::begin_tls(const Place& place, SteadyTime until)
 {
     auto tls = std::make_unique<Tls>();
+    tls->who = place.who;
     const auto refuse = [&](std::string_view what) {
-        return fail(Code::Unavailable, "TLS to the engine at {}: {}: {}", place.text(), what, tls->why());
+        return fail(Code::Unavailable, "TLS to {} at {}: {}: {}", place.who, place.text(), what, tls->why());
     };
     tls->context.reset(::SSL_CTX_new(::TLS_client_method()));
     if (!tls->context) return refuse("beginning");
@@ -186,7 +190,7 @@ Status Wire::begin_tls(const EnginePlace& place, SteadyTime until)
         ::SSL_set_tlsext_host_name(tls->session.get(), place.host.c_str());
     }
     ::SSL_set_fd(tls->session.get(), socket_.get());
-    const auto what = fmt::format("TLS to the engine at {}", place.text());
+    const auto what = fmt::format("TLS to {} at {}", place.who, place.text());
     BERTH_TRY([[maybe_unused]] const auto done, tls->until_done(socket_.get(), until, what, [](SSL* session) {
         return ::SSL_connect(session);
     }));
@@ -199,9 +203,9 @@ Status Wire::write(std::string_view bytes, SteadyTime until)
     while (tls_ && !bytes.empty()) {
         const auto some = static_cast<int>(std::min<std::size_t>(bytes.size(), 1 << 20));
         BERTH_TRY(const auto n,
-                  tls_->until_done(socket_.get(), until, "writing to the engine",
+                  tls_->until_done(socket_.get(), until, "writing to " + who_,
                                    [&](SSL* session) { return ::SSL_write(session, bytes.data(), some); }));
-        if (n == 0) return fail_with(EPIPE, "writing to the engine");
+        if (n == 0) return fail_with(EPIPE, "writing to {}", who_);
         bytes.remove_prefix(n);
     }
     while (!bytes.empty()) {
@@ -211,8 +215,8 @@ Status Wire::write(std::string_view bytes, SteadyTime until)
             continue;
         }
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno != EAGAIN) return fail_errno("writing to the engine");
-        BERTH_CHECK(await(socket_.get(), POLLOUT, until));
+        if (n < 0 && errno != EAGAIN) return fail_errno("writing to {}", who_);
+        BERTH_CHECK(await(socket_.get(), POLLOUT, until, who_));
     }
     return {};
 }
@@ -220,15 +224,15 @@ Status Wire::write(std::string_view bytes, SteadyTime until)
 Result<std::size_t> Wire::read(char* to, std::size_t size, SteadyTime until)
 {
     if (tls_)
-        return tls_->until_done(socket_.get(), until, "reading from the engine", [&](SSL* session) {
+        return tls_->until_done(socket_.get(), until, "reading from " + who_, [&](SSL* session) {
             return ::SSL_read(session, to, static_cast<int>(std::min<std::size_t>(size, 1 << 20)));
         });
     for (;;) {
         const ssize_t n = ::recv(socket_.get(), to, size, 0);
         if (n >= 0) return static_cast<std::size_t>(n);
         if (errno == EINTR) continue;
-        if (errno != EAGAIN) return fail_errno("reading from the engine");
-        BERTH_CHECK(await(socket_.get(), POLLIN, until));
+        if (errno != EAGAIN) return fail_errno("reading from {}", who_);
+        BERTH_CHECK(await(socket_.get(), POLLIN, until, who_));
     }
 }
 
@@ -239,4 +243,6 @@ bool Wire::readable() const
     return ::poll(&ready, 1, 0) > 0;
 }
 
-} // namespace berth::docker
+void Wire::hang_up() const noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }
+
+} // namespace berth::http_client

@@ -2,7 +2,7 @@
 // used here because the program is linked statically and Debian's libcurl cannot be; and because uploads
 // that stream from a source would need a second thread with it.
 
-#include "backend/docker/http.hpp"
+#include "http_client/http.hpp"
 
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -10,7 +10,7 @@
 #include <array>
 #include <utility>
 
-namespace berth::docker {
+namespace berth::http_client {
 
 namespace {
 
@@ -20,11 +20,11 @@ constexpr std::size_t kPiece = std::size_t{64} << 10;
 constexpr std::uint32_t kLargestHead = 64 << 10;
 constexpr std::size_t kLargestRefusal = std::size_t{64} << 10;
 
-std::string head_of(const HttpRequest& request)
+std::string head_of(std::string_view host, const HttpRequest& request)
 {
     std::string out =
-        fmt::format("{} {} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\nUser-Agent: berth\r\n",
-                    request.method, request.target);
+        fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: {}\r\nUser-Agent: berth\r\n", request.method,
+                    request.target, host, request.keep ? "keep-alive" : "close");
     for (const auto& [name, value] : request.headers) out += fmt::format("{}: {}\r\n", name, value);
     if (request.source)
         out += "Transfer-Encoding: chunked\r\n";
@@ -67,13 +67,13 @@ public:
                 BERTH_CHECK(sink_(came));
             } else if (good) {
                 if (answer.body.size() + came.size() > limits_.body.count)
-                    return fail(Code::Exhausted, "the engine's answer is larger than {} bytes",
-                                limits_.body.count);
+                    return fail(Code::Exhausted, "the answer is larger than {} bytes", limits_.body.count);
                 answer.body += came;
             } else if (answer.body.size() < kLargestRefusal) {
                 answer.body += came.substr(0, kLargestRefusal - answer.body.size());
             }
         }
+        answer.reusable = parser_.is_done() && pending_.empty() && parser_.get().keep_alive();
         return answer;
     }
 
@@ -87,7 +87,7 @@ private:
             pending_.erase(0, used);
             if (error == http::error::need_buffer) return {};
             if (error && error != http::error::need_more)
-                return fail(Code::Unavailable, "the engine's answer is not HTTP: {}", error.message());
+                return fail(Code::Unavailable, "the answer is not HTTP: {}", error.message());
             if (used > 0) return {};
         }
         const std::size_t before = pending_.size();
@@ -96,8 +96,9 @@ private:
         pending_.resize(before + n.value_or(0));
         if (!n) return std::unexpected(std::move(n).error());
         if (*n > 0) return {};
+        if (!parser_.got_some()) return fail(Code::Unavailable, "the connection ended without an answer");
         parser_.put_eof(error);
-        if (error) return fail(Code::Unavailable, "the engine's answer was cut off");
+        if (error) return fail(Code::Unavailable, "the answer was cut off");
         return {};
     }
 
@@ -112,7 +113,7 @@ private:
 Status send_source(Wire& wire, const ByteSource& source, std::chrono::milliseconds patience)
 {
     for (;;) {
-        // An engine that has refused does not read on.
+        // A server that has refused does not read on.
         if (wire.readable()) return {};
         BERTH_TRY(const auto piece, source());
         const auto until = system_clock().steady() + patience;
@@ -125,11 +126,11 @@ Status send_source(Wire& wire, const ByteSource& source, std::chrono::millisecon
 
 } // namespace
 
-Result<HttpAnswer> exchange(Wire& wire, const HttpRequest& request, const HttpLimits& limits,
-                            const ByteSink& sink)
+Result<HttpAnswer> exchange(Wire& wire, std::string_view host, const HttpRequest& request,
+                            const HttpLimits& limits, const ByteSink& sink)
 {
     const auto until = system_clock().steady() + limits.patience;
-    BERTH_CHECK(wire.write(head_of(request) + (request.source ? std::string{} : request.body), until));
+    BERTH_CHECK(wire.write(head_of(host, request) + (request.source ? std::string{} : request.body), until));
     Status sent;
     if (request.source) sent = send_source(wire, request.source, limits.patience);
     // A refusal is worth more than the word that it closed the pipe.
@@ -153,4 +154,4 @@ std::string url_encode(std::string_view text)
     return out;
 }
 
-} // namespace berth::docker
+} // namespace berth::http_client

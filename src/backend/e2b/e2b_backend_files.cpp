@@ -1,0 +1,170 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "backend/e2b/archive.hpp"
+#include "backend/e2b/e2b_backend.hpp"
+#include "backend/e2b/files.hpp"
+#include "backend/e2b/spool.hpp"
+#include "base/io.hpp"
+#include "base/strings.hpp"
+
+namespace berth::e2b_client {
+
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+constexpr Bytes kLargest{1ull << 40};
+constexpr std::size_t kPiece = std::size_t{256} << 10;
+constexpr auto kWatchBreath = 10ms;
+
+} // namespace
+
+Task<Result<std::string>> E2bBackend::read_file(SandboxHandle sandbox, FilePath file, Bytes limit)
+{
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Result<std::string> {
+        std::string out;
+        const ByteSink keep = [&](std::string_view bytes) -> Status {
+            out += bytes;
+            return {};
+        };
+        BERTH_CHECK(Files(cloud, id).read(file, limit, keep));
+        return out;
+    });
+}
+
+Task<Status> E2bBackend::write_file(SandboxHandle sandbox, FilePath file, std::string bytes,
+                                    std::optional<unsigned> mode)
+{
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
+        return Files(cloud, id).write(file, bytes, mode);
+    });
+}
+
+Task<Result<std::vector<FileEntry>>> E2bBackend::list_files(SandboxHandle sandbox, FilePath directory)
+{
+    co_return co_await with(
+        sandbox, [&](Cloud& cloud, const std::string& id) { return Files(cloud, id).list(directory); });
+}
+
+Task<Result<FileEntry>> E2bBackend::stat_file(SandboxHandle sandbox, FilePath file)
+{
+    co_return co_await with(sandbox,
+                            [&](Cloud& cloud, const std::string& id) { return Files(cloud, id).stat(file); });
+}
+
+Task<Status> E2bBackend::make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents)
+{
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
+        return Files(cloud, id).make_dir(directory, parents);
+    });
+}
+
+Task<Status> E2bBackend::move_file(SandboxHandle sandbox, FilePath from, std::string to)
+{
+    co_return co_await with(
+        sandbox, [&](Cloud& cloud, const std::string& id) { return Files(cloud, id).move(from, to); });
+}
+
+Task<Status> E2bBackend::remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree)
+{
+    co_return co_await with(
+        sandbox, [&](Cloud& cloud, const std::string& id) { return Files(cloud, id).remove(file, tree); });
+}
+
+Task<Result<UniqueFd>> E2bBackend::open_file(SandboxHandle sandbox, FilePath file)
+{
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Result<UniqueFd> {
+        BERTH_TRY(auto spool, nameless_file(state_.fd()));
+        const ByteSink keep = [&](std::string_view bytes) { return write_all(spool.get(), bytes); };
+        BERTH_CHECK(Files(cloud, id).read(file, kLargest, keep));
+        if (::lseek(spool.get(), 0, SEEK_SET) != 0) return fail_errno("reading {}", printable(file.path));
+        return spool;
+    });
+}
+
+Task<Status> E2bBackend::fill_file(SandboxHandle sandbox, FilePath file, FileContents contents)
+{
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Status {
+        std::uint64_t total = 0;
+        const ByteSource source = [&]() -> Result<std::string> {
+            std::string piece(kPiece, '\0');
+            for (;;) {
+                const ssize_t n = ::read(contents.source.get(), piece.data(), piece.size());
+                if (n < 0 && errno == EINTR) continue;
+                if (n < 0) return fail_errno("reading what becomes {}", printable(file.path));
+                piece.resize(static_cast<std::size_t>(n));
+                total += piece.size();
+                if (total > contents.limit.count)
+                    return fail(Code::Invalid, "{} would be too large", printable(file.path));
+                return piece;
+            }
+        };
+        return Files(cloud, id).fill(file, source, contents.mode);
+    });
+}
+
+Task<Status> E2bBackend::read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,
+                                      ByteSink sink)
+{
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Status {
+        Files files(cloud, id);
+        return read_tree(files, directory, options, sink);
+    });
+}
+
+Task<Status> E2bBackend::write_archive(SandboxHandle sandbox, FilePath directory, ByteSource source,
+                                       ArchiveLimits limits)
+{
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Status {
+        Files files(cloud, id);
+        return write_tree(files, state_.fd(), directory, source, limits);
+    });
+}
+
+Task<Result<std::vector<FileChange>>> E2bBackend::watch(SandboxHandle sandbox, std::string watch,
+                                                        FilePath directory, SteadyTime until)
+{
+    const auto find = [&](Cloud& cloud, const std::string& id) -> Result<std::shared_ptr<Watch>> {
+        std::shared_ptr<Watch> one;
+        {
+            const std::scoped_lock lock(mutex_);
+            if (const auto at = watches_.find(watch); at != watches_.end()) return at->second;
+        }
+        BERTH_TRY(const auto path, check_path(directory.path));
+        one = std::make_shared<Watch>(cloud, id, path, directory.user);
+        BERTH_CHECK(one->begin());
+        const std::scoped_lock lock(mutex_);
+        return watches_[watch] = one;
+    };
+    BERTH_CO_TRY(const auto one, co_await with(sandbox, find));
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    for (;;) {
+        const auto time = system_clock().steady();
+        BERTH_CO_TRY(auto changes, one->next(time));
+        if (!changes.empty() || time >= until) co_return changes;
+        timer.expires_at(std::min(until, time + kWatchBreath));
+        co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    }
+}
+
+Task<Status> E2bBackend::unwatch(std::string watch)
+{
+    co_return co_await pool_.call([&]() -> Status {
+        std::shared_ptr<Watch> one;
+        const std::scoped_lock lock(mutex_);
+        if (const auto at = watches_.find(watch); at != watches_.end()) {
+            one = std::move(at->second);
+            watches_.erase(at);
+        }
+        return {};
+    });
+}
+
+} // namespace berth::e2b_client

@@ -1,0 +1,130 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "keeping/exec_follower.hpp"
+#include "keeping/log_writer.hpp"
+
+namespace berth::keeping {
+namespace {
+
+using Kind = ExecEvent::Kind;
+
+class Log : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        std::string pattern = "/tmp/berth-log-XXXXXX";
+        path_ = ::mkdtemp(pattern.data());
+        directory_.reset(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    }
+    void TearDown() override { std::filesystem::remove_all(path_); }
+
+    LogWriter begin(Bytes limit = 64_MiB, ExecLog::Streams streams = ExecLog::Streams::Separate)
+    {
+        return *LogWriter::begin(*ExecLog::create(directory_.get(), streams), limit);
+    }
+    std::vector<ExecEvent> all()
+    {
+        auto follower = *ExecFollower::read(*ExecLog::open(directory_.get()), 0);
+        std::vector<ExecEvent> out;
+        for (;;) {
+            const auto some = follower.next(std::chrono::steady_clock::now());
+            EXPECT_TRUE(some) << some.error().line();
+            if (!some || some->empty()) return out;
+            out.insert(out.end(), some->begin(), some->end());
+        }
+    }
+    std::string path_;
+    UniqueFd directory_;
+};
+
+TEST_F(Log, IsReadAsOneOfAKeeper)
+{
+    auto writer = begin();
+    ASSERT_TRUE(writer.start(42));
+    ASSERT_TRUE(writer.output(keeper::Kind::Out, "out"));
+    ASSERT_TRUE(writer.output(keeper::Kind::Err, "err"));
+    ASSERT_TRUE(writer.exit(7 << 8));
+    ASSERT_TRUE(writer.close());
+    const auto events = all();
+    ASSERT_EQ(events.size(), 5u);
+    EXPECT_EQ(events[0].kind, Kind::Start);
+    EXPECT_EQ(events[1].bytes, "out");
+    EXPECT_EQ(events[2].kind, Kind::Stderr);
+    EXPECT_EQ(events[3].status.code(), 7);
+    EXPECT_EQ(events[4].kind, Kind::Closed);
+    EXPECT_TRUE(*ExecLog::open(directory_.get())->closed());
+}
+
+TEST_F(Log, IsContinuedByAnotherWriterAndTellsTheGap)
+{
+    {
+        auto writer = begin();
+        ASSERT_TRUE(writer.start(42));
+        ASSERT_TRUE(writer.output(keeper::Kind::Out, "before "));
+    }
+    auto again = LogWriter::go_on(*ExecLog::open(directory_.get(), ExecLog::Access::Repair));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->pid(), 42);
+    ASSERT_TRUE(again->gap());
+    ASSERT_TRUE(again->output(keeper::Kind::Out, "after"));
+    ASSERT_TRUE(again->exit(keeper::kStatusUnknown));
+    ASSERT_TRUE(again->exit(0)); // an end is told once
+    ASSERT_TRUE(again->close());
+    const auto events = all();
+    ASSERT_EQ(events.size(), 6u);
+    EXPECT_EQ(events[2].kind, Kind::Gap);
+    EXPECT_EQ(events[2].gap_bytes, 0u);
+    EXPECT_EQ(events[3].bytes, "after");
+    EXPECT_FALSE(events[4].status.known());
+}
+
+TEST_F(Log, KeepsHeadAndTailAndCountsTheRest)
+{
+    auto writer = begin(256_KiB);
+    ASSERT_TRUE(writer.start(1));
+    std::uint64_t whole = 0;
+    for (int i = 0; i < 100; ++i) {
+        const std::string piece(32 * 1024, static_cast<char>('a' + i % 26));
+        ASSERT_TRUE(writer.output(keeper::Kind::Out, piece));
+        whole += piece.size();
+    }
+    ASSERT_TRUE(writer.exit(0));
+    ASSERT_TRUE(writer.close());
+    std::uint64_t kept = 0, lost = 0;
+    for (const auto& event : all()) {
+        kept += event.bytes.size();
+        lost += event.gap_bytes;
+    }
+    EXPECT_EQ(kept + lost, whole);
+    EXPECT_GT(lost, 0u);
+    EXPECT_LE(kept, 512u << 10);
+}
+
+TEST_F(Log, OfAnUnknownGapIsRepaired)
+{
+    auto writer = begin();
+    ASSERT_TRUE(writer.start(1));
+    ASSERT_TRUE(writer.gap());
+    ASSERT_TRUE(writer.output(keeper::Kind::Out, "x"));
+    ASSERT_TRUE(ExecLog::open(directory_.get(), ExecLog::Access::Repair)->repair(system_clock().now()));
+    const auto events = all();
+    ASSERT_EQ(events.size(), 5u);
+    EXPECT_EQ(events[2].bytes, "x");
+    EXPECT_EQ(events[4].kind, Kind::Closed);
+}
+
+TEST_F(Log, OfATerminalHasOneStream)
+{
+    auto writer = begin(64_MiB, ExecLog::Streams::Terminal);
+    ASSERT_TRUE(writer.start(1));
+    EXPECT_FALSE(writer.output(keeper::Kind::Err, "x"));
+    EXPECT_TRUE(writer.output(keeper::Kind::Pty, "x"));
+}
+
+} // namespace
+} // namespace berth::keeping

@@ -63,7 +63,9 @@ Task<Result<int>> attend(Berth& berth, const Common& common, std::string ref, Ex
     // The command has run and its code is true; that its end is recorded is the next collection's worry too.
     if (auto ended = co_await lifecycle.finish_exec(record, exec.id, outcome->status); !ended)
         say(fmt::format("the end of {} is not recorded yet: {}", exec.id, ended.error().line()));
-    co_return finish(*outcome, common, exec);
+    const int code = finish(*outcome, common, exec);
+    if (stream.unwritten()) co_return report(*stream.unwritten(), common, kOwnFailure);
+    co_return code;
 }
 
 } // namespace

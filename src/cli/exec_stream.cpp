@@ -124,12 +124,23 @@ Task<bool> ExecStream::pass(const ExecEvent& event)
     if (event.kind == ExecEvent::Kind::Gap) {
         outcome_.dropped += event.gap_bytes;
         const bool known = event.gap_bytes != 0;
-        say(missing_words(event) + (known ? ": the log holds " + show(exec_.log_limit) : ""));
+        say(missing_words(event) + (known ? ": " + why_missing() : ""));
     }
     if (!is_output(event.kind)) co_return true;
-    auto& end = event.kind == ExecEvent::Kind::Stderr ? err_ : out_;
+    const bool is_err = event.kind == ExecEvent::Kind::Stderr;
+    kept_[is_err ? 1 : 0] += event.bytes.size();
+    auto& end = is_err ? err_ : out_;
     if (end) co_await put(*end, event.bytes);
     co_return true;
+}
+
+/// The limit of a log cuts out of its middle, never out of its first half.
+std::string ExecStream::why_missing() const
+{
+    constexpr std::uint64_t page = 4096;
+    if (std::max(kept_[0], kept_[1]) + page < exec_.log_limit.count / 2)
+        return "there was no room for it on the disk of the state directory";
+    return "the log holds " + show(exec_.log_limit);
 }
 
 Task<void> ExecStream::put(SharedEnd& end, std::string bytes)
@@ -139,6 +150,10 @@ Task<void> ExecStream::put(SharedEnd& end, std::string bytes)
         co_return;
     }
     const bool taken = co_await end.write(std::move(bytes));
+    if (!taken && end.error() != EPIPE && !unwritten_)
+        unwritten_ = Error{
+            .code = Code::Internal,
+            .message = fmt::format("writing the output: {}", std::generic_category().message(end.error()))};
     if (!taken && &end == &*out_) co_await reader_gone();
 }
 
@@ -212,8 +227,15 @@ Task<void> ExecStream::pass_signals()
             co_await fit_terminal();
             continue;
         }
-        // Whoever presses Ctrl-C twice means it.
-        if (signo == SIGINT && ++interrupts_ > 1)
+        // Whoever presses Ctrl-C twice means it; and whoever then does it again does not want to wait.
+        const bool end = signo == SIGINT || signo == SIGTERM;
+        if (end && killed_ && !exit_) {
+            failed_ =
+                Error{.code = Code::Unavailable,
+                      .message = fmt::format("left {}, which was killed and has not ended yet", exec_.id)};
+            co_return;
+        }
+        if (end && ++interrupts_ > 1)
             co_await kill();
         else
             (void)co_await backend_.signal(sandbox_, exec_.id, signo); // one that has ended takes none

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include <boost/asio/signal_set.hpp>
@@ -28,6 +29,9 @@ public:
     /// To be called once, when it was started.
     Task<Result<RunOutcome>> run();
 
+    /// Why some of what it printed could not be passed on; a reader that went away is no such reason.
+    [[nodiscard]] const std::optional<Error>& unwritten() const noexcept { return unwritten_; }
+
 private:
     Task<Status> pass_events();
     Task<bool> pass(const ExecEvent& event);
@@ -40,6 +44,7 @@ private:
     Task<void> drained();
     Task<void> fit_terminal();
     [[nodiscard]] SteadyTime patience() const;
+    [[nodiscard]] std::string why_missing() const;
 
     boost::asio::any_io_executor loop_;
     Backend& backend_;
@@ -52,6 +57,8 @@ private:
     ExecReader reader_;
     RunOutcome outcome_;
     std::optional<Error> failed_;
+    std::optional<Error> unwritten_;
+    std::array<std::uint64_t, 2> kept_{}; ///< bytes of out and err that came
     std::optional<ExecEvent> exit_;
     SteadyTime exit_seen_{};
     std::optional<SteadyTime> killed_;

@@ -13,6 +13,7 @@ namespace {
 struct GcOptions {
     Common common;
     bool dry_run = false;
+    bool orphans = false;
     std::optional<std::string> grace;
     std::optional<std::string> keep_last;
     std::optional<std::string> keep_within;
@@ -21,7 +22,7 @@ struct GcOptions {
 
 Result<GcWish> wish_of(const GcOptions& o)
 {
-    GcWish wish{.dry_run = o.dry_run};
+    GcWish wish{.dry_run = o.dry_run, .orphans = o.orphans};
     if (o.grace) {
         BERTH_TRY(const auto time, parse_duration(*o.grace)); // zero: at once
         wish.grace = std::chrono::ceil<std::chrono::seconds>(time);
@@ -90,8 +91,12 @@ int gc_verb(int argc, char** argv)
                  "berth gc");
     GcOptions o;
     app.add_flag("--dry-run", o.dry_run, "Say what would be done, and do nothing");
-    app.add_option("--grace", o.grace, "How long superseded and unknown sandboxes are kept (default 24h)")
+    app.add_option("--grace", o.grace,
+                   "How long superseded sandboxes, and files of snapshots that no record knows, are kept "
+                   "(default 24h)")
         ->type_name("TIME");
+    app.add_flag("--orphans", o.orphans,
+                 "Remove instances that are older than the store and that no record knows, too");
     app.add_option("--keep-last", o.keep_last, "Keep this many snapshots of each sandbox")->type_name("N");
     app.add_option("--keep-within", o.keep_within, "Keep snapshots that are younger")->type_name("TIME");
     app.add_option("--keep-bytes", o.keep_bytes, "Keep at most this much of snapshots; the oldest go first")

@@ -80,7 +80,10 @@ Task<bool> SharedEnd::write(std::string bytes)
         else
             n = ::write(fd_, left.data(), kind_ == Kind::File ? left.size() : std::min(left.size(), kSure));
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (n < 0) co_return false;
+        if (n < 0) {
+            error_ = errno;
+            co_return false;
+        }
         left.remove_prefix(static_cast<std::size_t>(n));
     }
     co_return true;

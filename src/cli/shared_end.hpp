@@ -23,8 +23,10 @@ public:
 
     /// The next bytes, at most `most`; none at the end.
     Task<std::string> read(std::size_t most);
-    /// All of them, as fast as they are taken. False: nobody reads there any more.
+    /// All of them, as fast as they are taken. False: nobody reads there any more, or error() tells another
+    /// reason than EPIPE.
     Task<bool> write(std::string bytes);
+    [[nodiscard]] int error() const noexcept { return error_; }
 
 private:
     enum class Kind { File, Socket, Other };
@@ -37,6 +39,7 @@ private:
 
     int fd_;
     Kind kind_;
+    int error_ = 0;                              ///< errno of a write that was refused
     boost::asio::posix::stream_descriptor gate_; ///< closed for files, which are always ready
 };
 

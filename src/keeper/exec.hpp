@@ -26,6 +26,7 @@ struct Exec {
 
     u64 limit;
     u64 records;
+    u64 reserved;     ///< bytes of the index that the disk has promised
     u64 bytes[2];     ///< logical size
     u64 gap_from[2];  ///< bytes from here to `bytes` were lost and have no record yet...
     bool gap_open[2]; ///< ...when this is set

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kBuffer = 65536;
 constexpr u64 kPage = 4096;
+constexpr u64 kTail = kPage; // of the index, kept for what is told last: gaps, exit, closed
+constexpr u64 kNoPromise = ~u64{0};
 constexpr u64 kHoleStep = 1 << 20;
 constexpr int kWidePipe = 1 << 20;
 constexpr int kSmallRead = 4096;
@@ -26,6 +28,31 @@ constexpr u64 kPtyBacklog = 131072;  // more than the kernel buffers for a termi
 char buffer[kBuffer];
 
 constexpr u64 head_size(u64 limit) { return limit / 2 / kPage * kPage; }
+
+/// Room for one more record, and for the tail after it. False: the disk is full, and the tail is left alone.
+bool reserve(Exec& x)
+{
+    const u64 want = record_at(x.records + 1) + kTail;
+    if (want <= x.reserved) return true;
+    const u64 end = (want + kPage) / kPage * kPage;
+    long done = 0;
+    do done = call(SYS_fallocate, x.index, FALLOC_FL_KEEP_SIZE, x.reserved, end - x.reserved);
+    while (done == -EINTR);
+    if (done == -EOPNOTSUPP || done == -ENOSYS) {
+        x.reserved = kNoPromise; // such a disk refuses when it refuses
+        return true;
+    }
+    if (done == 0) x.reserved = end;
+    return done == 0;
+}
+
+/// What was promised and not needed.
+void give_back(const Exec& x)
+{
+    const u64 end = (record_at(x.records) + kPage - 1) / kPage * kPage;
+    if (x.reserved == kNoPromise || x.reserved <= end) return;
+    call(SYS_fallocate, x.index, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, end, x.reserved - end);
+}
 
 bool append(Exec& x, Kind kind, u64 offset, std::uint32_t length, int status)
 {
@@ -53,10 +80,18 @@ bool tell_start(Exec& x)
     return x.start_told;
 }
 
+/// What is told now is told for the last time before the exit, or before the end.
+bool telling_last(const Exec& x)
+{
+    if (x.state == State::Running) return false;
+    return !x.exit_told || (x.source[0] < 0 && x.source[1] < 0);
+}
+
 bool tell_gap(Exec& x, int stream)
 {
     if (!tell_start(x)) return false;
     while (x.gap_open[stream]) {
+        if (!telling_last(x) && !reserve(x)) return false; // it grows until there is room
         const u64 left = x.bytes[stream] - x.gap_from[stream];
         const auto part = static_cast<std::uint32_t>(left < kHoleStep << 10 ? left : kHoleStep << 10);
         if (!append(x, Kind::Gap, x.gap_from[stream], part, static_cast<int>(kind_of(x, stream))))
@@ -104,14 +139,15 @@ bool store(Exec& x, int stream, std::size_t n)
         return true;
     }
     std::size_t written = 0;
-    while (written < n) {
+    const bool room = reserve(x);
+    while (room && written < n) {
         const long w =
             call(SYS_pwrite64, x.log[stream], buffer + written, n - written, x.bytes[stream] + written);
         if (w == -EINTR) continue;
         if (w <= 0) break;
         written += static_cast<std::size_t>(w);
     }
-    bool told = tell_gap(x, stream);
+    bool told = room && tell_gap(x, stream);
     if (written != 0 && told)
         told = append(x, kind_of(x, stream), x.bytes[stream], static_cast<std::uint32_t>(written), 0);
     if (told)
@@ -163,6 +199,7 @@ long begin_log(Exec& x)
     head.magic = kIndexMagic;
     head.limit = x.limit;
     head.gap_start[0] = head.gap_start[1] = head_size(x.limit);
+    if (!reserve(x)) return -ENOSPC;
     const long n = call(SYS_pwrite64, x.index, &head, sizeof head, 0);
     if (n < 0) return n;
     return n == sizeof head ? 0 : -ENOSPC;
@@ -201,6 +238,7 @@ bool tell_all(Exec& x)
     if (!x.exit_told) return false;
     if (x.source[0] >= 0 || x.source[1] >= 0) return true;
     if (!append(x, Kind::Closed, 0, 0, 0)) return false;
+    give_back(x);
     release(x); // closes the files; what LIST shows stays
     x.state = State::Closed;
     return true;

@@ -5,7 +5,7 @@
 /// From pipe to file. Bytes first, then the record, then the followers are woken.
 namespace berth::keeper {
 
-/// Writes the head of the index. 0 or a negative errno.
+/// Writes the head of the index, and has room kept for what is told last. 0 or a negative errno.
 long begin_log(Exec& x);
 
 /// Takes one buffer full from a stream. False when nothing more is there now (or ever).

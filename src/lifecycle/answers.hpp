@@ -111,8 +111,9 @@ struct MoveAnswer {
 
 struct GcWish {
     bool dry_run = false;
-    std::chrono::seconds grace = std::chrono::hours(24); ///< of superseded and unknown ones
-    std::optional<std::size_t> keep_last;                ///< snapshots of each sandbox
+    std::chrono::seconds grace = std::chrono::hours(24); ///< of what is superseded, and of unknown payloads
+    bool orphans = false;                 ///< instances older than the store that it does not know
+    std::optional<std::size_t> keep_last; ///< snapshots of each sandbox
     std::optional<std::chrono::seconds> keep_within;
     std::optional<Bytes> keep_bytes; ///< of all snapshots; the oldest go first
 };

@@ -146,11 +146,13 @@ Task<Status> Lifecycle::collect_dead(GcWish wish, GcReport& report)
 }
 
 /// Instances against records. One of another owner is nobody's business; one of ours that no record names
-/// is a leftover of a crash: an older or newer generation, or a sandbox that was destroyed.
+/// is a leftover of a crash: an older or newer generation, or a sandbox that was destroyed. But one that is
+/// older than the store may be all that is left of somebody's work: the store was lost, not the sandbox.
 Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& report)
 {
     BERTH_CO_TRY(auto* const where, co_await backend(name));
     BERTH_CO_TRY(const auto all, co_await where->scan());
+    BERTH_CO_TRY(const auto first, co_await stored([](Store& s) { return s.ledger({.limit = 1}); }));
     for (const auto& found : all) {
         if (found.labels.owner != store_.owner() && !found.labels.owner.empty()) continue;
         auto read = co_await stored([&](Store& s) { return s.find(found.sandbox.sandbox); });
@@ -170,6 +172,11 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
             if (!wish.dry_run && settled && found.health != Health::Unresponsive) {
                 BERTH_CO_TRY(record, co_await follow_state(*std::move(record), found.state));
             }
+            continue;
+        }
+        if (!record && !wish.orphans && (first.empty() || found.labels.created < first.front().time)) {
+            note(report, "leave alone", found.sandbox.native,
+                 "it is older than the store, and no record knows it: berth gc --orphans removes it");
             continue;
         }
         const std::string why = !record ? "no record knows it"
@@ -221,7 +228,8 @@ Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
         if (done) report.bytes += snapshot.bytes;
         note(report, "remove snapshot", snapshot.id, why, done);
     }
-    // Payloads without a record: of one that was never finished. A young one may be in the making.
+    // Payloads without a record: of one that was never finished, which whoever makes it has locked. One that
+    // is complete may have lost its record with the store.
     const std::string root = snapshot_directory();
     BERTH_CO_TRY(const auto names, co_await pool_.call([&] { return payload::list(root); }));
     for (const auto& name : names) {
@@ -232,6 +240,10 @@ Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
         if (recorded) continue;
         BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", "snapshot:" + id));
         if (!held) continue;
+        if (payload::complete_name(name)) {
+            const auto since = co_await pool_.call([&] { return payload::changed(root, name); });
+            if (!since || now < *since + wish.grace) continue;
+        }
         Status done;
         if (!wish.dry_run) done = co_await pool_.call([&] { return payload::remove(root, id); });
         note(report, "remove payload", name, "no record knows it", done);

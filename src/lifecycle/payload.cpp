@@ -114,4 +114,13 @@ Result<std::vector<std::string>> list(const std::string& root)
     return list_names(all.get());
 }
 
+bool complete_name(const std::string& name) { return !name.ends_with(kUnfinished); }
+
+Result<WallTime> changed(const std::string& root, const std::string& name)
+{
+    struct stat st{};
+    if (::lstat((root + "/" + name).c_str(), &st) != 0) return fail_errno("looking at snapshot {}", name);
+    return WallTime(std::chrono::seconds(st.st_mtim.tv_sec) + std::chrono::nanoseconds(st.st_mtim.tv_nsec));
+}
+
 } // namespace berth::payload

@@ -6,7 +6,7 @@
 #include "core/snapshot.hpp"
 
 /// The directories that hold what snapshots consist of: `<id>.new` while one is taken, `<id>` once it is
-/// complete and on disk. One without a record is garbage, a record without one is an error.
+/// complete and on disk. A record without one is an error.
 namespace berth::payload {
 
 /// An empty one, made anew.
@@ -19,5 +19,8 @@ namespace berth::payload {
 [[nodiscard]] Status check(const std::string& root, const SnapshotRecord& snapshot);
 /// Names of all directories, complete or not.
 [[nodiscard]] Result<std::vector<std::string>> list(const std::string& root);
+/// Of a name that list() gave: whether it was finished, and when it was last changed.
+[[nodiscard]] bool complete_name(const std::string& name);
+[[nodiscard]] Result<WallTime> changed(const std::string& root, const std::string& name);
 
 } // namespace berth::payload

@@ -1,5 +1,6 @@
 #include "store/sqlite/connection.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -30,12 +31,26 @@ Code code_of(int sqlite)
     }
 }
 
-std::string_view remedy(int sqlite)
+/// Also what SQLite calls an I/O error: its shared memory and its journal are files, too.
+bool no_room(sqlite3* connection, int sqlite)
 {
+    if ((sqlite & 0xff) == SQLITE_FULL || sqlite == SQLITE_IOERR_SHMSIZE) return true;
+    if ((sqlite & 0xff) != SQLITE_IOERR || connection == nullptr) return false;
+    const int error = sqlite3_system_errno(connection);
+    return error == ENOSPC || error == EDQUOT;
+}
+
+std::string remedy(sqlite3* connection, int sqlite)
+{
+    const char* const path = connection != nullptr ? sqlite3_db_filename(connection, "main") : nullptr;
+    const std::string file = path != nullptr ? path : "its file";
     switch (sqlite & 0xff) {
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return " (the store is damaged: move it away, sandboxes are found again by scan)";
-    case SQLITE_FULL: return " (make room on the disk of the state directory)";
+    case SQLITE_NOTADB:
+        return fmt::format(
+            " (the store is damaged: mv {} {}.damaged; the next command makes a new one with the "
+            "same sandboxes and snapshots, without their past events)",
+            file, file);
     case SQLITE_READONLY: return " (the state directory must be writable)";
     default: return "";
     }
@@ -56,10 +71,23 @@ int use_journal(sqlite3* raw)
 
 } // namespace
 
+std::unexpected<Error> no_room_in(const std::string& directory)
+{
+    return fail(Code::Exhausted,
+                "no room in {}: berth gc, berth snapshots rm, berth rm and berth stop work all the same and "
+                "free some",
+                directory.empty() ? "the state directory" : directory);
+}
+
 std::unexpected<Error> sqlite_error(sqlite3* connection, int code)
 {
+    if (no_room(connection, code)) {
+        const char* const path = connection != nullptr ? sqlite3_db_filename(connection, "main") : nullptr;
+        const std::string file = path != nullptr ? path : "";
+        return no_room_in(file.substr(0, file.find_last_of('/')));
+    }
     const char* message = connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
-    return fail(code_of(code), "store: {}{}", message, remedy(code));
+    return fail(code_of(code), "store: {}{}", message, remedy(connection, code));
 }
 
 Statement::~Statement()

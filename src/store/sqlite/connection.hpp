@@ -66,6 +66,8 @@ private:
         statements_; ///< gone before the connection
 };
 
+[[nodiscard]] std::unexpected<Error> no_room_in(const std::string& directory);
+
 /// An error of SQLite as one of ours: what it was about, and what a person can do.
 [[nodiscard]] std::unexpected<Error> sqlite_error(sqlite3* connection, int code);
 

@@ -15,14 +15,6 @@ constexpr const char* kColumns =
     "changed, due, id, name";
 constexpr std::size_t kMaxPage = 10'000;
 
-Result<State> read_state(const std::string& text)
-{
-    for (const auto state : {State::Creating, State::Running, State::Paused, State::Stopped, State::Lost,
-                             State::Failed, State::Attached, State::Detached, State::Destroyed})
-        if (text == to_string(state)) return state;
-    return fail(Code::Internal, "store: no state '{}'", printable(text, 40));
-}
-
 std::optional<std::chrono::seconds> read_seconds(std::int64_t number)
 {
     if (number <= 0) return std::nullopt;
@@ -127,6 +119,14 @@ Result<std::optional<SandboxRecord>> first_record(Statement& row)
 }
 
 } // namespace
+
+Result<State> read_state(const std::string& text)
+{
+    for (const auto state : {State::Creating, State::Running, State::Paused, State::Stopped, State::Lost,
+                             State::Failed, State::Attached, State::Detached, State::Destroyed})
+        if (text == to_string(state)) return state;
+    return fail(Code::Internal, "store: no state '{}'", printable(text, 40));
+}
 
 // It was well when it was written: what is wrong with it now is nothing the caller asked for.
 Result<SandboxSpec> read_kept(const std::string& text, const std::string& whose)

@@ -9,6 +9,8 @@
 /// Rows of the table `sandbox`. Inside somebody's transaction, or for reading alone.
 namespace berth::store {
 
+[[nodiscard]] Result<State> read_state(const std::string& text);
+
 /// The JSON of a specification in some record, which an error names.
 [[nodiscard]] Result<SandboxSpec> read_kept(const std::string& text, const std::string& whose);
 

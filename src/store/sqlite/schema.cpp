@@ -105,7 +105,7 @@ Result<std::int64_t> version_of(Connection& connection)
 
 } // namespace
 
-Status migrate(Connection& connection)
+Status migrate(Connection& connection, const std::function<Status(Connection&)>& fill)
 {
     BERTH_TRY(const auto before, version_of(connection));
     const auto newest = static_cast<std::int64_t>(kSteps.size());
@@ -120,6 +120,7 @@ Status migrate(Connection& connection)
                         newest);
         for (auto at = now; at < newest; ++at)
             BERTH_CHECK(connection.execute(kSteps[static_cast<std::size_t>(at)]));
+        if (now == 0 && fill) BERTH_CHECK(fill(connection));
         return connection.execute(fmt::format("PRAGMA user_version = {}", newest).c_str());
     };
     auto applied = apply();

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "base/log.hpp"
 #include "base/unique_fd.hpp"
 #include "store/sqlite/exec_rows.hpp"
 #include "store/sqlite/ledger.hpp"
@@ -22,6 +23,59 @@ Result<std::string> read_owner(Connection& db)
     return row.text(0);
 }
 
+/// A new store in the place of one that was lost: the same owner, so that a backend's instances are still
+/// ours, and every record of which there is a copy. What is told of it is also what tells when it was made.
+Status fill(Connection& db, const Copies& copies, WallTime now)
+{
+    const auto owner = copies.owner();
+    if (owner) {
+        BERTH_TRY(auto row, db.prepare("UPDATE setting SET value=? WHERE name='owner'"));
+        BERTH_CHECK(row.bind(*owner).run());
+    }
+    BERTH_TRY(const auto kept, copies.read());
+    if (!owner && kept.sandboxes.empty() && kept.snapshots.empty()) return {};
+    for (auto record : kept.sandboxes) {
+        record.version = 1;
+        record.due = record.deadline();
+        auto done = insert_record(db, record);
+        if (!done &&
+            done.error().code == Code::Conflict) { // two copies of which one is stale: neither is lost
+            record.key.clear();
+            done = insert_record(db, record);
+        }
+        BERTH_CHECK(std::move(done));
+    }
+    for (const auto& snapshot : kept.snapshots) BERTH_CHECK(insert_snapshot(db, snapshot));
+    json::Array unreadable;
+    for (const auto& name : kept.unreadable) unreadable.emplace_back(name);
+    LedgerEvent told{.type = "berth.store_rebuilt"};
+    told.data["sandboxes"] = kept.sandboxes.size();
+    told.data["snapshots"] = kept.snapshots.size();
+    told.data["unreadable"] = std::move(unreadable);
+    log::warn("the store is new: records were taken from the copies beside it, what happened before is not "
+              "in its events",
+              {{"sandboxes", fmt::to_string(kept.sandboxes.size())},
+               {"snapshots", fmt::to_string(kept.snapshots.size())},
+               {"unreadable", fmt::to_string(kept.unreadable.size())}});
+    return append_events(db, {std::move(told)}, now);
+}
+
+/// A store that is older than its copies.
+Status copy_all(Connection& db, const Copies& copies)
+{
+    RecordQuery query{.with_dead = true};
+    for (;;) {
+        BERTH_TRY(const auto page, list_records(db, query));
+        for (const auto& record : page)
+            if (record.damage.empty()) copies.keep(record);
+        if (page.size() < query.limit) break;
+        query.after = page.back().id();
+    }
+    BERTH_TRY(const auto snapshots, list_snapshots(db, {}));
+    for (const auto& snapshot : snapshots) copies.keep(snapshot);
+    return {};
+}
+
 } // namespace
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path, const Clock& clock)
@@ -32,11 +86,14 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path, 
         if (!made) return fail_errno("opening the store {}", path);
     }
     BERTH_TRY(auto writes, Connection::open(path));
-    BERTH_CHECK(migrate(writes));
+    Copies copies(path);
+    BERTH_CHECK(migrate(writes, [&](Connection& db) { return fill(db, copies, clock.now()); }));
     BERTH_TRY(auto reads, Connection::open(path));
     BERTH_TRY(auto owner, read_owner(reads));
+    if (copies.owner() != owner) copies.keep_owner(owner);
+    if (copies.begin()) BERTH_CHECK(copy_all(reads, copies));
     return std::unique_ptr<SqliteStore>(
-        new SqliteStore(std::move(writes), std::move(reads), clock, std::move(owner)));
+        new SqliteStore(std::move(writes), std::move(reads), clock, std::move(owner), std::move(copies)));
 }
 
 Status SqliteStore::write(const Writer::Work& work, const std::vector<LedgerEvent>& events)
@@ -51,6 +108,7 @@ Result<SandboxRecord> SqliteStore::insert(SandboxRecord record, std::vector<Ledg
 {
     record.version = 1;
     BERTH_CHECK(write([&](Connection& db) { return insert_record(db, record); }, events));
+    copies_.keep(record);
     return record;
 }
 
@@ -58,6 +116,7 @@ Result<SandboxRecord> SqliteStore::update(SandboxRecord record, std::vector<Ledg
 {
     const std::uint64_t before = record.version++;
     BERTH_CHECK(write([&](Connection& db) { return update_record(db, record, before); }, events));
+    copies_.keep(record);
     return record;
 }
 
@@ -72,6 +131,8 @@ Result<SandboxRecord> SqliteStore::replace(SandboxRecord first, SandboxRecord se
             return update_record(db, second, second_before);
         },
         events));
+    copies_.keep(first);
+    copies_.keep(second);
     return second;
 }
 
@@ -144,7 +205,9 @@ Result<std::vector<LedgerEvent>> SqliteStore::ledger(const LedgerQuery& query)
 
 Status SqliteStore::add_snapshot(SnapshotRecord snapshot, std::vector<LedgerEvent> events)
 {
-    return write([&](Connection& db) { return insert_snapshot(db, snapshot); }, events);
+    BERTH_CHECK(write([&](Connection& db) { return insert_snapshot(db, snapshot); }, events));
+    copies_.keep(snapshot);
+    return {};
 }
 
 Result<std::optional<SnapshotRecord>> SqliteStore::find_snapshot(const std::string& id)
@@ -161,10 +224,12 @@ Result<std::vector<SnapshotRecord>> SqliteStore::snapshots(const std::string& sa
 
 Status SqliteStore::remove_snapshot(const std::string& id, std::vector<LedgerEvent> events)
 {
-    return writer_.write([&](Connection& db) -> Status {
+    BERTH_CHECK(writer_.write([&](Connection& db) -> Status {
         BERTH_TRY(const bool was_there, delete_snapshot(db, id));
         return was_there ? append_events(db, events, clock_->now()) : Status{};
-    });
+    }));
+    copies_.forget(id);
+    return {};
 }
 
 Result<bool> SqliteStore::lease(const std::string& name, const std::string& holder,

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/store.hpp"
+#include "store/sqlite/copies.hpp"
 #include "store/sqlite/writer.hpp"
 
 namespace berth::store {
@@ -11,8 +12,8 @@ namespace berth::store {
 /// The store of one machine: a file in the state directory. May be used by several threads.
 class SqliteStore final : public Store {
 public:
-    /// Makes it when it is not there. Refused: a directory that cannot be written, a file of a newer
-    /// version, something that is no store.
+    /// Makes it when it is not there, from the copies that lie beside it where there are any. Refused: a
+    /// directory that cannot be written, a file of a newer version, something that is no store.
     [[nodiscard]] static Result<std::unique_ptr<SqliteStore>> open(const std::string& path,
                                                                    const Clock& clock = system_clock());
 
@@ -43,8 +44,9 @@ public:
     Status release(const std::string& name, const std::string& holder) override;
 
 private:
-    SqliteStore(Connection writes, Connection reads, const Clock& clock, std::string owner)
-        : writer_(std::move(writes)), reads_(std::move(reads)), clock_(&clock), owner_(std::move(owner))
+    SqliteStore(Connection writes, Connection reads, const Clock& clock, std::string owner, Copies copies)
+        : writer_(std::move(writes)), reads_(std::move(reads)), clock_(&clock), owner_(std::move(owner)),
+          copies_(std::move(copies))
     {
     }
     [[nodiscard]] Status write(const Writer::Work& work, const std::vector<LedgerEvent>& events);
@@ -54,6 +56,7 @@ private:
     Connection reads_;
     const Clock* clock_;
     std::string owner_;
+    Copies copies_;
 };
 
 } // namespace berth::store

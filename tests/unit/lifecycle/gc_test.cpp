@@ -196,6 +196,57 @@ TEST_F(Gc, RemovesPayloadsOfSnapshotsThatWereNeverFinished)
     EXPECT_TRUE(std::filesystem::exists(data_ + "/snapshot/what is this")) << "not ours to judge";
 }
 
+/// The store is lost and made anew from its copies: nobody's work goes with it.
+TEST_F(Gc, AStoreThatWasLostTakesNothingWithIt)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo", "box"))));
+    const auto snapshot = run_task(one->lifecycle->snapshot("demo", {.note = "work"}));
+    ASSERT_TRUE(snapshot) << snapshot.error().line();
+    const std::string owner = one->store->owner();
+    one.reset();
+    for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(data_ + "/store.db" + end);
+
+    auto two = process();
+    EXPECT_EQ(two->store->owner(), owner);
+    EXPECT_THAT(must_collect(*two).actions, IsEmpty());
+    const auto again = must(run_task(two->lifecycle->acquire(wish("demo", "box"))));
+    EXPECT_EQ(again.record.id(), made.record.id());
+    EXPECT_EQ(again.tier, Tier::Attached);
+    EXPECT_EQ(run_task(two->lifecycle->find_snapshot(snapshot->record.id))->note, "work");
+    EXPECT_EQ(told(*two, "berth.store_rebuilt"), 1u);
+}
+
+TEST_F(Gc, LeavesAloneWhatIsOlderThanTheStore)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    const auto snapshot = run_task(one->lifecycle->snapshot("demo", {}));
+    ASSERT_TRUE(snapshot) << snapshot.error().line();
+    const std::string payload = data_ + "/snapshot/" + snapshot->record.id;
+    one.reset();
+    for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(data_ + "/store.db" + end);
+    std::filesystem::remove_all(data_ + "/record"); // the copies, too
+
+    clock_.time += 1h;
+    auto two = process();
+    must(run_task(two->lifecycle->acquire(wish("other"))));
+    EXPECT_THAT(must_collect(*two).actions, Contains(Field(&GcAction::what, "leave alone")));
+    EXPECT_TRUE(world_->instances.contains(made.record.native));
+    EXPECT_TRUE(std::filesystem::exists(payload)) << "held for the grace";
+
+    World::Instance late = world_->instances.at(made.record.native);
+    late.spec.id = "sbx_01jd7f3k2m0000000000000009";
+    late.labels.created = clock_.time + 1s;
+    world_->instances[late.spec.id] = late;
+    must_collect(*two);
+    EXPECT_FALSE(world_->instances.contains(late.spec.id)) << "the store was there before it";
+
+    must_collect(*two, {.grace = 0s, .orphans = true});
+    EXPECT_FALSE(world_->instances.contains(made.record.native)) << "asked for";
+    EXPECT_FALSE(std::filesystem::exists(payload));
+}
+
 TEST_F(Gc, SaysWhichBackendCouldNotBeAsked)
 {
     auto one = process();

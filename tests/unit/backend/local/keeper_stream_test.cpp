@@ -267,5 +267,71 @@ TEST(KeeperStreams, GoOnWithAGapWhenTheDiskIsFull)
     EXPECT_EQ(ran.status.code(), 4) << "draining goes on, and the exit is told";
 }
 
+/// A tmpfs that is mounted nowhere, of so many bytes; empty without root.
+UniqueFd small_disk(const char* size)
+{
+    const UniqueFd context(static_cast<int>(::syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC)));
+    if (!context) return {};
+    EXPECT_EQ(::syscall(SYS_fsconfig, context.get(), FSCONFIG_SET_STRING, "size", size, 0), 0);
+    EXPECT_EQ(::syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0), 0);
+    return UniqueFd(static_cast<int>(::syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
+}
+
+void fill_disk(int directory)
+{
+    const UniqueFd file(::openat(directory, "filler", O_CREAT | O_WRONLY | O_CLOEXEC | O_APPEND, 0600));
+    const std::string page(4096, 'x');
+    while (::write(file.get(), page.data(), page.size()) > 0) {
+    }
+    EXPECT_EQ(errno, ENOSPC);
+}
+
+TEST(KeeperStreams, TellTheExitAlsoWhenTheDiskTakesNotOneByteMore)
+{
+    const UniqueFd disk = small_disk("256k");
+    if (!disk) GTEST_SKIP() << "needs root to make a file system: sudo ctest -R TellTheExit";
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    const std::string gate = keeper.dir.path() + "/gate";
+    ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+    const ExecLog log = must(ExecLog::create(disk.get(), ExecLog::Streams::Separate));
+    // Many small writes: each wants a record, and the index would have to grow for them.
+    KeeperExec what = keeper.shell(1, "echo first; read x <" + gate +
+                                          "; i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done; "
+                                          "echo last >&2; exit 7");
+    ASSERT_TRUE(must(client.exec(what, log)).started());
+    ExecFollower follower =
+        must(ExecFollower::follow(must(ExecLog::open(disk.get())), 1, 0, keeper.client()));
+    Ran ran;
+    while (ran.out.empty())
+        for (const auto& event : must(follower.next(std::chrono::steady_clock::now() + 10s))) add(ran, event);
+    fill_disk(disk.get());
+    {
+        const UniqueFd go(::open(gate.c_str(), O_WRONLY | O_CLOEXEC));
+        ASSERT_EQ(::write(go.get(), "\n", 1), 1);
+    }
+    const Ran rest = read_all(follower);
+    EXPECT_EQ(rest.status.code(), 7);
+    EXPECT_GT(rest.lost, 0u);
+    EXPECT_EQ(rest.events.back().kind, ExecEvent::Kind::Closed);
+    // What was kept for the end and not needed is given back.
+    struct stat st{};
+    ASSERT_EQ(::fstat(log.index(), &st), 0);
+    EXPECT_LE(st.st_blocks * 512, (st.st_size + 4095) / 4096 * 4096);
+}
+
+TEST(KeeperStreams, RefuseACommandWhoseLogHasNoRoom)
+{
+    const UniqueFd disk = small_disk("64k");
+    if (!disk) GTEST_SKIP() << "needs root to make a file system: sudo ctest -R RefuseACommand";
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    const ExecLog log = must(ExecLog::create(disk.get(), ExecLog::Streams::Separate));
+    fill_disk(disk.get());
+    const auto launched = client.exec(keeper.shell(1, "echo hi"), log);
+    ASSERT_FALSE(launched && launched->started());
+    if (!launched) EXPECT_EQ(launched.error().sys.value(), ENOSPC) << launched.error().line();
+}
+
 } // namespace
 } // namespace berth::local::test

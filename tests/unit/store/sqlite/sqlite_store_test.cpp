@@ -330,6 +330,52 @@ TEST_F(SqliteStoreTest, OneBadWriteOfACommitUndoesOnlyItself)
     EXPECT_EQ(s->ledger({})->size(), 6u);
 }
 
+TEST_F(SqliteStoreTest, ANewFileHasTheOwnerAndTheRecordsOfTheLostOne)
+{
+    auto kept = record("demo");
+    kept.state = State::Running;
+    kept.retention = {.idle = 60s, .on_idle = OnIdle::Destroy, .lifetime = 1h};
+    kept.spec.env["TOKEN"] = "secret";
+    auto gone = record("gone");
+    SnapshotRecord snapshot{
+        .id = make_snapshot_id(system_clock()), .sandbox = kept.id(), .kind = "berth_layer"};
+    snapshot.backend = "local";
+    snapshot.created = clock_.time;
+    snapshot.spec = kept.spec;
+    std::string owner;
+    {
+        const auto s = store();
+        owner = s->owner();
+        kept = *s->insert(kept, {});
+        gone.state = State::Running;
+        gone = *s->insert(gone, {});
+        gone.state = State::Destroyed;
+        ASSERT_TRUE(s->update(gone, {}));
+        ASSERT_TRUE(s->add_snapshot(snapshot, {}));
+    }
+    struct stat mode{};
+    ASSERT_EQ(::stat((dir_ + "/record/" + kept.id()).c_str(), &mode), 0);
+    EXPECT_EQ(mode.st_mode & 07777, 0600u) << "it holds what the store holds";
+    std::ofstream(dir_ + "/record/" + make_sandbox_id(system_clock())) << "{\"spec\":";
+    std::ofstream(file_)
+        << "this is no database, whatever it was before; and it is long enough to be looked at";
+    const auto damaged = SqliteStore::open(file_, clock_);
+    ASSERT_FALSE(damaged);
+    EXPECT_THAT(damaged.error().line(), HasSubstr("mv " + file_ + " " + file_ + ".damaged"));
+    std::filesystem::rename(file_, file_ + ".damaged");
+
+    const auto s = store();
+    EXPECT_EQ(s->owner(), owner);
+    auto again = **s->find(kept.id());
+    again.due = kept.due;
+    EXPECT_EQ(again, kept);
+    EXPECT_FALSE(*s->find(gone.id())) << "it was over";
+    EXPECT_EQ(**s->find_snapshot(snapshot.id), snapshot);
+    const auto told = s->ledger({})->front();
+    EXPECT_EQ(told.type, "berth.store_rebuilt");
+    EXPECT_EQ(told.data.at("unreadable").as_array().size(), 1u);
+}
+
 /// The journal of a fresh file is chosen by the first; SQLite does not let the others wait for that.
 TEST_F(SqliteStoreTest, ManyMayOpenAFreshOneAtTheSameTime)
 {

@@ -145,3 +145,15 @@ TEST_F(review, make_protected_name_where_writing_begins)
     EXPECT_FALSE(tree_.exists("sub/.git"));
     EXPECT_TRUE(tree_.exists("sub/f"));
 }
+
+TEST_F(review, move_the_parent_of_a_mount_in_a_mount)
+{
+    tree_.file("a/b/secret", "secret");
+    const std::string rules = policy(R"({"files": [{"read": ":root"}, {"write": ")" + tree_.path() +
+                                     R"("}, {"deny": ")" + tree_.at("a/b/secret") + R"("}]})");
+    EXPECT_EQ(answer("/probe rename " + tree_.at("a") + " " + tree_.at("c") + "; cat " +
+                         tree_.at("a/b/secret") + " 2>/dev/null; true",
+                     {"--mount", tree_.path() + ":" + tree_.path() + ":rw", "--mount",
+                      tree_.at("a/b") + ":" + tree_.at("a/b") + ":rw", "--policy", rules}),
+              "EBUSY\n");
+}

@@ -246,19 +246,23 @@ std::set<std::string> to_pin(const Plan& plan, const std::vector<Attachment>& at
 {
     std::vector<std::string> kept = plan.protected_paths;
     std::set<std::string> mounted{"/", "/proc", "/dev"};
-    for (const Bind& bind : plan.binds) mounted.insert(bind.target);
+    for (const Bind& bind : plan.binds) {
+        mounted.insert(bind.target);
+        kept.push_back(bind.target); // one may lie in another, and rules in it
+    }
     for (const auto& attachment : attachments) {
         mounted.insert(attachment.rule->path);
         if (attachment.rule->access != Access::Write) kept.push_back(attachment.rule->path);
     }
     std::set<std::string> out;
-    for (const auto& path : kept) {
-        const Bind* bind = bind_of(plan, path);
-        if (bind != nullptr && bind->mode == Mount::Mode::ReadOnly) continue;
-        const std::string top = bind == nullptr ? "/" : bind->target;
-        for (std::string at = parent_of(path); beneath(at, top); at = parent_of(at))
-            if (!mounted.contains(at) && plan.files.decide(parent_of(at)) == Access::Write) out.insert(at);
-    }
+    for (const auto& path : kept)
+        for (std::string at = parent_of(path); at != "/"; at = parent_of(at)) {
+            const std::string parent = parent_of(at);
+            const Bind* bind = bind_of(plan, parent);
+            const bool fixed = bind == nullptr ? plan.layers.kind == Template::Kind::Live
+                                               : bind->mode == Mount::Mode::ReadOnly;
+            if (!fixed && !mounted.contains(at) && plan.files.decide(parent) == Access::Write) out.insert(at);
+        }
     return out;
 }
 

@@ -158,6 +158,8 @@ def test_standard_streams_carry_it_too():
         child = subprocess.Popen([PROGRAM, "exec-server", "--stdio", "--data", str(place.path / "data")],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
+        number = 30_400_000 + os.getpid() % 1000
+
         def say(**message):
             child.stdin.write(json.dumps(message).encode() + b"\r\n\n")
             child.stdin.flush()
@@ -165,14 +167,14 @@ def test_standard_streams_carry_it_too():
         say(id=1, method="initialize", params={"clientName": "x"})
         assert "sessionId" in json.loads(child.stdout.readline())["result"]
         say(method="initialized")
-        say(id=2, method="process/start", params={"processId": "p", "argv": ["sleep", "1000"], "cwd": "file:///",
+        say(id=2, method="process/start", params={"processId": "p", "argv": ["sleep", str(number)], "cwd": "file:///",
                                                   "env": {"PATH": "/usr/bin:/bin"}, "tty": False, "sandbox": read_only()})
         assert json.loads(child.stdout.readline())["result"]["processId"] == "p"
-        sleeping = set(pids_of("sleep 1000"))
+        sleeping = set(pids_of(f"sleep {number}"))
         assert sleeping
         child.stdin.close()
         assert child.wait(20) == 0
-        assert not sleeping & set(pids_of("sleep 1000"))
+        assert not sleeping & set(pids_of(f"sleep {number}"))
 
 
 # -- resume --------------------------------------------------------------------------------------------------------------

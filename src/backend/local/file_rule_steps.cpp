@@ -254,6 +254,10 @@ Status check_denied_exist(const Plan& plan)
 {
     for (const auto& rule : plan.files.rules) {
         if (rule.access != Access::Deny || rule.path.empty()) continue;
+        // Below a name that is held nothing can be made.
+        if (std::ranges::any_of(plan.protected_paths,
+                                [&](const std::string& held) { return beneath(rule.path, held); }))
+            continue;
         for (const Bind& bind : plan.binds) {
             if (bind.mode == Mount::Mode::Copy || !beneath(rule.path, bind.target)) continue;
             open_how how{};

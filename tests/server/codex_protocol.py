@@ -130,6 +130,29 @@ def test_a_token_is_asked_for():
         assert "secret-of-our" not in server.told()
 
 
+def test_a_command_with_the_hosts_network_cannot_ask_for_more():
+    with Place() as place:
+        done = subprocess.run([sys.argv[1], "exec-server", "--net", "host", "--data", str(place.path / "data")], capture_output=True, text=True,
+                              timeout=20, check=False)
+        assert done.returncode == 5 and "--token-file" in done.stderr, done
+        (place.path / "token").write_text("secret-of-ours")
+        server = place.server("--net", "host", "--token-file", str(place.path / "token"))
+        client = Client(server.port, Authorization="Bearer secret-of-ours")
+        box = workspace_write(place.ws, network="enabled")
+        assert "secret-of-ours" not in client.run(f"cat {place.path}/token", str(place.ws), box)[1]
+        check(client, "fs/readFile", {"path": uri(place.path / "token"), "sandbox": box}, -32600)
+        check(client, "fs/readFile", {"path": uri(place.path / "token")}, -32004)
+
+
+def test_a_workspace_whose_git_is_a_pipe():
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "sub").mkdir()
+        os.mkfifo(place.ws / "sub/.git")
+        for _ in range(10):
+            client.call("fs/getMetadata", {"path": uri(place.ws), "sandbox": workspace_write(place.ws / "sub")}, seconds=10)
+
+
 def test_serve_has_it_at_codex_behind_keys():
     with Place() as place:
         closed = Server(PROGRAM, str(place.path / "data1"))

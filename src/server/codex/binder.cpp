@@ -4,6 +4,7 @@
 // that takes something away from the command, and everything else that cannot be held is refused by name.
 #include "server/codex/binder.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,9 +93,10 @@ public:
         BERTH_CHECK(check_granted());
         BERTH_CHECK(check_narrowings());
         BERTH_CHECK(protect_names());
-        // Whatever was granted around it: its sockets and layers are nobody's.
-        if (by_rules(places_.state) != Access::Deny)
-            put(places_.state, {.access = Access::Deny, .spelled = places_.state});
+        // Whatever was granted around them: what we keep is nobody's.
+        for (const auto& own : {places_.state, places_.token})
+            if (!own.empty() && by_rules(own) != Access::Deny)
+                put(own, {.access = Access::Deny, .spelled = own});
         for (const auto& [path, rule] : rules_)
             bound_.policy.files.push_back({rule.access, policy::Path{path}});
         if (const auto root = rules_.find("/"); root != rules_.end())
@@ -365,7 +367,12 @@ private:
     /// A worktree's ".git" is a file that names the real directory.
     void protect_git_directory(const std::string& root)
     {
-        const auto text = read_file(root + "/.git", 4_KiB);
+        // A command may have made it what it likes: a pipe that nobody writes to, a link.
+        const std::string file = root + "/.git";
+        const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        struct stat st{};
+        if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) return;
+        const auto text = read_to_end(fd.get(), 4_KiB, file);
         if (!text || !text->starts_with("gitdir:")) return;
         auto path =
             text->substr(7, text->find('\n') == std::string::npos ? std::string::npos : text->find('\n') - 7);

@@ -61,6 +61,7 @@ Result<int> run(const Options& o)
     BERTH_TRY(options.data, state_path(o.common));
     if (!o.token_file.empty()) {
         BERTH_TRY(options.token, read_token(o.token_file));
+        options.ceiling.token_file = o.token_file;
     }
     BERTH_TRY(const auto state, local::StateDir::open(options.data));
     BERTH_TRY(const auto sweeper, local::Sweeper::start(state));
@@ -74,6 +75,10 @@ Result<int> run(const Options& o)
     if (!loopback && options.token.empty())
         return fail(Code::Denied, "--token-file is needed on {}: whoever connects runs commands here",
                     options.host.address);
+    if (options.ceiling.network && options.token.empty())
+        return fail(Code::Denied,
+                    "--token-file is needed with --net host: a command with the host's network could "
+                    "connect here and ask for more than it was given");
     const std::string address = options.host.address.find(':') == std::string::npos
                                     ? options.host.address
                                     : "[" + options.host.address + "]";

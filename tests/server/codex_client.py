@@ -154,6 +154,7 @@ class Client:
     def cut(self) -> None:
         """Without a word, as the real client leaves."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.shutdown(socket.SHUT_RDWR)  # the thread that reads would keep it open
         self.socket.close()
 
     def wait(self, holds, seconds: float = 30):

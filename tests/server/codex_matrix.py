@@ -39,7 +39,7 @@ class World:
         if not self.link.is_symlink():
             self.link.unlink(missing_ok=True)
             self.link.symlink_to(self.files["outside"])
-        for path in (self.missing, self.ws / "new", self.ws / "secrets/new"):
+        for path in (self.missing, self.ws / "new", self.ws / ".git-moved"):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
@@ -166,7 +166,7 @@ class Cells:
             moved = w.ws / ".git-moved"
             if how == "process":
                 got = self.process(f"mv {w.ws}/.git {moved}", sandbox)
-                self.judge(name, how, "rename", "a protected name", got, word(False, how), moved.exists())
+                self.judge(name, how, "rename", "a protected name", got, word("git" in writable, how), moved.exists())
         script = f"exec 3<>/dev/tcp/127.0.0.1/{self.blocked_port}"
         self.judge(name, "process", "connect", "the host's loopback",
                    self.process(f"bash -c '{script}' 2>/dev/null", sandbox), word(False, "process"), None)

@@ -95,6 +95,10 @@ Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
     auto limits = LimitGroups::open(spec, state, pools);
     BERTH_TRY(auto prepared, prepare(state, spec, limits.availability(), pools, {}));
     Plan& plan = prepared->plan;
+    // The caller has resolved what it mounts; another command may have put a link there since.
+    for (std::size_t i = 0; i < spec.mounts.size(); ++i)
+        if (prepared->binds[i].path != spec.mounts[i].source)
+            return fail(Code::Unavailable, "{} is another place by now", printable(spec.mounts[i].source));
     BERTH_CHECK(limits.make(spec));
     plan.v1_tasks = limits.v1_tasks();
 

@@ -28,7 +28,7 @@ struct AttendedCommand {
 class Attended {
 public:
     /// Every refusal happens here, also of a command that cannot be executed. Unsupported and Invalid: the
-    /// policy cannot be held. Blocks until the command runs.
+    /// policy cannot be held. Sources of mounts must be resolved. Blocks until the command runs.
     [[nodiscard]] static Result<Attended> start(const StateDir& state, const SandboxSpec& spec,
                                                 const AttendedCommand& command, Pools* pools = nullptr);
     /// The same without any sandbox: a session of its own and nothing else.

@@ -294,6 +294,9 @@ Status check_there(const Plan& plan)
 {
     for (const auto& rule : plan.files.rules) {
         if (rule.path.empty() || rule.path == "/" || rule.access == Access::Write) continue;
+        // Below a name that is held nothing can be made.
+        const auto held = [&](const std::string& path) { return beneath(rule.path, path); };
+        if (std::ranges::any_of(plan.protected_paths, held)) continue;
         if (!shared_with_host(plan, rule.path) || !is_missing(plan, rule.path)) continue;
         const Bind* bind = bind_of(plan, rule.path);
         const bool read_only = bind != nullptr && bind->mode == Mount::Mode::ReadOnly;

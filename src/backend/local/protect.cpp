@@ -129,6 +129,37 @@ bool remove_if_last(int parent, const std::string& name, int lock)
     return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOTEMPTY || errno == ENOENT;
 }
 
+/// In a live view, the first part that does not exist of each path that a rule makes read-only or denies
+/// below a writable directory of the host: with nothing there to mount on, a command could make it. And the
+/// directory it would be made in.
+std::vector<std::pair<UniqueFd, std::string>> missing_places(const Plan& plan)
+{
+    std::vector<std::pair<UniqueFd, std::string>> out;
+    if (plan.layers.kind != Template::Kind::Live) return out;
+    for (const auto& rule : plan.files.rules) {
+        if (rule.access == policy::Access::Write || rule.path.empty()) continue;
+        const Bind* around = nullptr; // the deepest
+        for (const Bind& bind : plan.binds)
+            if (rule.path != bind.target && within(rule.path, bind.target) &&
+                (around == nullptr || bind.target.size() > around->target.size()))
+                around = &bind;
+        if (around == nullptr || around->file || around->mode != Mount::Mode::ReadWrite) continue;
+        UniqueFd at(::openat(around->source.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        for (std::size_t from = around->target.size() + 1; at && from <= rule.path.size();) {
+            const auto slash = std::min(rule.path.find('/', from), rule.path.size());
+            const std::string name = rule.path.substr(from, slash - from);
+            struct stat st{};
+            if (::fstatat(at.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
+                if (errno == ENOENT) out.emplace_back(std::move(at), rule.path.substr(0, slash));
+                break;
+            }
+            at = open_below(at.get(), name.c_str());
+            from = slash + 1;
+        }
+    }
+    return out;
+}
+
 } // namespace
 
 bool has_content(int dir)
@@ -149,10 +180,11 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
     ProtectedNames held;
     held.state_ = plan.state->fd();
     const auto& names = plan.files.protected_names;
-    if (names.empty()) return held;
+    const auto missing = missing_places(plan);
+    if (names.empty() && missing.empty()) return held;
     (void)sweep(held.state_); // what killed runs left; what cannot be looked at now is another time's
     for (const Bind& bind : plan.binds) {
-        if (bind.file || bind.mode != Mount::Mode::ReadWrite) continue;
+        if (names.empty() || bind.file || bind.mode != Mount::Mode::ReadWrite) continue;
         if (plan.layers.kind == Template::Kind::Live &&
             (bind.target == "/tmp" || bind.target == "/var/tmp") && !bind.workspace)
             continue;
@@ -181,6 +213,8 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
                 BERTH_CHECK(held.add_placeholder(bind.source.get(), name, bind.target + "/" + name));
         for (const auto& rule : plan.files.rules) BERTH_CHECK(held.hold_in_rule(plan, bind, rule));
     }
+    for (const auto& [parent, path] : missing)
+        BERTH_CHECK(held.add_placeholder(parent.get(), path.substr(path.rfind('/') + 1), path));
     return held;
 }
 

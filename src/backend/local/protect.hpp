@@ -12,7 +12,8 @@ namespace berth::local {
 /// Held are: every such name that exists in a mounted host directory when the command starts, at
 /// any depth, and the name at the top of each writable root even if it does not exist: there an
 /// empty placeholder is made for as long as sandboxes use the directory, because a mount needs
-/// something to lie on. The temporary directories of a live view are everybody's: nothing in them is
+/// something to lie on. In a live view the same is done for a path that a rule denies or makes read-only and
+/// that does not exist. The temporary directories of a live view are everybody's: nothing in them is
 /// protected. A placeholder is locked (shared) by each of its users; the last one removes it. After kill -9
 /// the record in the state directory lets the next run do so.
 class ProtectedNames {

@@ -15,6 +15,7 @@ namespace berth::codex {
 struct Places {
     std::string tmpdir; ///< TMPDIR of the executor, never of a command; may be empty
     std::string state;  ///< berth's own state: nobody's workspace
+    std::string token;  ///< the file with what clients must know; may be empty
 };
 
 /// An intent bound to this machine: the one decision that processes and fs/* are held to.
@@ -29,6 +30,9 @@ struct Bound {
     /// Whose rights a confined operation has there, as the mount a process sees has them: the owner of
     /// the deepest mount it lies in. Nothing: a stranger's.
     [[nodiscard]] const Mount* mount_of(std::string_view path) const;
+
+    /// Of whoever carries out a file operation now, where it is not we ourselves.
+    std::optional<std::pair<std::uint32_t, std::uint32_t>> acting;
 
     policy::BoundFiles files;
     policy::BoundFiles files_unprotected; ///< the same without protected names

@@ -23,6 +23,7 @@ struct Ceiling {
     /// Variables of ours that commands may inherit, as patterns.
     std::vector<std::string> pass_env{"PATH", "SHELL", "TMPDIR", "TEMP",    "TMP",  "HOME",
                                       "LANG", "LC_*",  "TZ",     "LOGNAME", "USER", "TERM"};
+    std::string token_file; ///< hidden from every command; may be empty
     policy::Limits limits{.pids = 4096, .open_files = 20'000};
 };
 

@@ -91,6 +91,7 @@ Executor::Executor(local::StateDir state, Ceiling ceiling, BlockingPool& pool)
 {
     places_.state = real_path(state_.path());
     for (auto& root : ceiling_.roots) root = real_path(root);
+    if (!ceiling_.token_file.empty()) places_.token = real_path(ceiling_.token_file);
     const char* const tmpdir = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): before any thread
     if (tmpdir != nullptr && tmpdir[0] == '/') places_.tmpdir = tmpdir;
 }
@@ -168,7 +169,7 @@ Result<Bound> Executor::bind_files(const std::optional<Intent>& intent) const
 
 /// A process of a server that runs as root has ids of its own: it is a stranger to the host's files, but in a
 /// mount the owner of what was mounted. Whoever touches files for it is the same.
-Result<sys::FileWorker*> Executor::worker_for(const Bound& bound, const std::string& path)
+Result<sys::FileWorker*> Executor::worker_for(Bound& bound, const std::string& path)
 {
     if (!bound.confined || ::geteuid() != 0) return nullptr;
     std::pair<uid_t, gid_t> ids{kNobody, kNobody};
@@ -176,6 +177,7 @@ Result<sys::FileWorker*> Executor::worker_for(const Bound& bound, const std::str
     if (const auto* mount = bound.mount_of(real_path(path));
         mount != nullptr && ::stat(mount->source.c_str(), &st) == 0)
         ids = {st.st_uid, st.st_gid};
+    bound.acting = ids;
     const std::lock_guard lock(mutex_);
     auto& worker = workers_[ids];
     if (!worker) {

@@ -36,8 +36,7 @@ public:
     [[nodiscard]] Result<Bound> bind_files(const std::optional<Intent>& intent) const;
 
     /// `work` with the rights a confined process has at `path`; for the pool's threads.
-    template <class F>
-    std::invoke_result_t<F> as_confined(const Bound& bound, const std::string& path, F work)
+    template <class F> std::invoke_result_t<F> as_confined(Bound& bound, const std::string& path, F work)
     {
         const auto worker = worker_for(bound, path);
         if (!worker) return std::unexpected(worker.error());
@@ -46,7 +45,7 @@ public:
 
 private:
     /// Null: our own rights are the right ones.
-    [[nodiscard]] Result<sys::FileWorker*> worker_for(const Bound& bound, const std::string& path);
+    [[nodiscard]] Result<sys::FileWorker*> worker_for(Bound& bound, const std::string& path);
 
     local::StateDir state_;
     Ceiling ceiling_;

@@ -63,7 +63,7 @@ Task<std::expected<T, RpcError>> Connection::on_files(std::optional<Intent> inte
 {
     auto& executor = sessions_.executor();
     co_return co_await executor.pool().call([&]() -> std::expected<T, RpcError> {
-        const auto bound = executor.bind_files(intent);
+        auto bound = executor.bind_files(intent);
         if (!bound) return refuse(-32602, bound.error().line());
         auto done = executor.as_confined(*bound, path, [&]() -> Result<T> { return work(*bound); });
         if (done) return *std::move(done);

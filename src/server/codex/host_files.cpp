@@ -36,20 +36,22 @@ bool last_is_link(const Bound& bound, const std::string& path)
            S_ISLNK(st.st_mode);
 }
 
-Result<UniqueFd> open_existing(const Bound& bound, const std::string& path, const Found& found)
+enum class Old { Empty, Keep };
+
+Result<UniqueFd> open_existing(const Bound& bound, const std::string& path, const Found& found, Old old)
 {
     if (S_ISDIR(found.st.st_mode)) return refused(EISDIR, path);
     if (!S_ISREG(found.st.st_mode)) return not_regular(path);
     BERTH_CHECK(may_write(bound, path, found.real));
-    return reopen(found.object.get(), O_WRONLY | O_TRUNC, path);
+    return reopen(found.object.get(), O_WRONLY | (old == Old::Empty ? O_TRUNC : 0), path);
 }
 
-Result<UniqueFd> open_to_write(const Bound& bound, const std::string& path, Follow follow)
+Result<UniqueFd> open_to_write(const Bound& bound, const std::string& path, Follow follow, Old old)
 {
     constexpr int kTries = 8; // somebody may make or remove it between two looks
     for (int tries = 0; tries < kTries; ++tries) {
         auto found = find(bound, path, follow);
-        if (found) return open_existing(bound, path, *found);
+        if (found) return open_existing(bound, path, *found, old);
         if (found.error().sys.value() != ENOENT) return std::unexpected(std::move(found).error());
         BERTH_TRY(const auto spot, find_spot(bound, path, follow));
         BERTH_CHECK(may_write(bound, path, spot.real));
@@ -99,7 +101,7 @@ Result<std::string> canonical(const Bound& bound, const std::string& path)
 
 Result<UniqueFd> open(const Bound& bound, const std::string& path, OpenParams::Mode mode)
 {
-    if (mode == OpenParams::Mode::Replace) return open_to_write(bound, path, Follow::Yes);
+    if (mode == OpenParams::Mode::Replace) return open_to_write(bound, path, Follow::Yes, Old::Empty);
     BERTH_TRY(const auto found, find(bound, path, Follow::Yes));
     BERTH_CHECK(may_read(bound, path, found.real));
     if (!S_ISREG(found.st.st_mode)) return not_regular(path);
@@ -134,8 +136,12 @@ Result<std::string> read(const Bound& bound, const std::string& path, Follow fol
 
 Status write(const Bound& bound, const std::string& path, std::string_view bytes, Follow follow)
 {
-    BERTH_TRY(const auto file, open_to_write(bound, path, follow));
-    return write_all(file.get(), bytes);
+    // Cut at the end, not at the beginning: some file systems write a file to disk when it is emptied and
+    // filled again.
+    BERTH_TRY(const auto file, open_to_write(bound, path, follow, Old::Keep));
+    BERTH_CHECK(write_all(file.get(), bytes));
+    if (::ftruncate(file.get(), static_cast<off_t>(bytes.size())) != 0) return refused(errno, path);
+    return {};
 }
 
 Status make_directory(const Bound& bound, const std::string& path, bool recursive, Follow follow)

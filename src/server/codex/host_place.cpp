@@ -66,6 +66,31 @@ Result<std::string> path_of(int object, const std::string& path)
     return real;
 }
 
+/// Whether everybody on this machine may reach and read it.
+bool open_to_strangers(const std::string& real, const struct stat& object)
+{
+    for (auto slash = real.find('/', 1); slash != std::string::npos; slash = real.find('/', slash + 1)) {
+        struct stat st{};
+        if (::lstat(real.substr(0, slash).c_str(), &st) != 0 || !S_ISDIR(st.st_mode) ||
+            (st.st_mode & S_IXOTH) == 0)
+            return false;
+    }
+    return (object.st_mode & S_IROTH) != 0;
+}
+
+/// Whoever acts has the rights of the owner of one mount; by a link that was changed meanwhile the path may
+/// have led out of it, where a process would be a stranger.
+bool within_rights(const Bound& bound, const Found& found)
+{
+    if (!bound.acting) return true;
+    struct stat st{};
+    const auto* const mount = bound.mount_of(found.real);
+    if (mount != nullptr && ::stat(mount->source.c_str(), &st) == 0 &&
+        bound.acting == std::pair(st.st_uid, st.st_gid))
+        return true;
+    return open_to_strangers(found.real, found.st);
+}
+
 } // namespace
 
 std::unexpected<Error> refused(int number, const std::string& path)
@@ -93,6 +118,7 @@ Result<Found> find(const Bound& bound, const std::string& path, Follow follow)
     }
     if (::fstat(out.object.get(), &out.st) != 0) return fail_errno("looking at {}", printable(path));
     BERTH_TRY(out.real, path_of(out.object.get(), path));
+    if (!within_rights(bound, out)) return refused(EACCES, path);
     return out;
 }
 

@@ -141,12 +141,16 @@ def check_network(stage: Stage):
 
 
 def check_network_granted(stage: Stage):
-    stage.serve("--net", "host")
+    (stage.place / "token").write_text("a-token-of-ours")
+    stage.serve("--net", "host", "--token-file", str(stage.place / "token"))
+    stage.server.url += "/?key=a-token-of-ours"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         run = stage.codex([command(f"bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' && echo net:yes; true")], "-s", "workspace-write",
                           "-c", "sandbox_workspace_write.network_access=true")
         assert "net:yes" in run.output(), run.output()
+        run = stage.codex([command(f"cat {stage.place}/token; true")], "-s", "workspace-write")
+        assert "a-token-of-ours" not in run.output(), run.output()
 
 
 def check_cut_socket(stage: Stage):

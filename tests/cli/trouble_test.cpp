@@ -150,7 +150,7 @@ TEST_F(Trouble, OutputThatCannotBeWrittenIsNoSuccess)
     const std::vector<std::pair<int, Words>> all{{1, {"version"}},
                                                  {1, {"--help"}},
                                                  {1, {"ls", "--help"}},
-                                                 {1, {"policy", "show"}},
+                                                 {1, {"policy", "show", "sandbox"}},
                                                  {1, {"completion", "bash"}},
                                                  {1, {"ls"}},
                                                  {1, {"logs", id}},

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "cli/kept.hpp"
@@ -101,15 +102,18 @@ TEST_F(FullDisk, CanBeReadAndEmptied)
 
 TEST_F(FullDisk, DoesNotHoldBackTheEndOfACommand)
 {
-    ASSERT_EQ(here({"create", "--name", "box"}).code, 0);
+    const auto gate = Place::here().dir("gate"); // on another disk
+    ASSERT_EQ(here({"create", "--name", "box", "--workspace", gate}).code, 0);
     Started running({.args = {"exec", "--data", data_, "box", "--", "sh", "-c",
-                              "echo up; while [ ! -e /tmp/go ]; do sleep 0.1; done; "
-                              "dd if=/dev/zero bs=1M count=1 2>/dev/null; exit 7"}});
+                              "echo up; while [ ! -e " + gate +
+                                  "/go ]; do sleep 0.1; done; "
+                                  "dd if=/dev/zero bs=1M count=8 2>/dev/null; exit 7"}});
     ASSERT_TRUE(running.wait_for("up"));
-    ASSERT_EQ(here({"exec"}, {"box", "--", "sh", "-c", "sleep 0.5; echo > /tmp/go"}).code, 0);
     fill();
+    std::ofstream(gate + "/go") << "now";
     const auto ended = running.finish();
     EXPECT_EQ(ended.code, 7) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("missing here: there was no room"));
 }
 
 TEST_F(Trouble, ALostStoreIsMadeAnewWithWhatItKnew)
@@ -182,6 +186,38 @@ TEST_F(Trouble, AnInterruptedSnapshotLeavesNothingFrozenAndNothingHalfMade)
         EXPECT_THAT(left, IsEmpty()) << verb;
     }
     EXPECT_EQ(berth({"snapshot", id, "--quiet"}).code, 0);
+}
+
+TEST_F(Trouble, ASignalEndsASnapshotThatWaits)
+{
+    const auto id = create();
+    // Who holds every lock keeps it waiting for as long as this takes.
+    UniqueFd held(::open((Place::here().state() + "/lock").c_str(), O_RDWR | O_CLOEXEC));
+    struct flock all{};
+    all.l_type = F_WRLCK;
+    all.l_whence = SEEK_SET;
+    ASSERT_EQ(::fcntl(held.get(), F_OFD_SETLK, &all), 0);
+    Started taking({.args = {"snapshot", id}});
+    const auto children = fmt::format("/proc/{}/task/{}/children", taking.pid(), taking.pid());
+    ASSERT_TRUE(eventually([&] { return !contents(children).empty(); }));
+    taking.signal(SIGTERM);
+    const auto ended = taking.finish();
+    EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("interrupted"));
+    held.reset();
+    EXPECT_EQ(berth({"snapshots", "-q", id}).out, "");
+}
+
+TEST_F(Trouble, ACommandThatIgnoresTheFirstSignalIsEndedByTheSecond)
+{
+    const auto id = create();
+    Started running({.args = {"exec", id, "--", "sh", "-c",
+                              "trap 'echo no' TERM; echo up; while :; do sleep 0.1; done"}});
+    ASSERT_TRUE(running.wait_for("up"));
+    running.signal(SIGTERM);
+    ASSERT_TRUE(running.wait_for("no"));
+    running.signal(SIGTERM);
+    EXPECT_EQ(running.finish().code, 128 + SIGKILL);
 }
 
 TEST_F(Trouble, OneCommandCanBeKilledOrSignalled)

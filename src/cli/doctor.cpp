@@ -90,7 +90,8 @@ local::Finding look_at_keys(const std::string& path)
     local::Finding out{.name = "api keys"};
     const auto keys = gate::Keys(path).list();
     if (keys) {
-        out.detail = fmt::format("{} in {}/keys.json", keys->size(), path);
+        out.detail = keys->empty() ? std::string("none yet: berth serve or berth key add makes one")
+                                   : fmt::format("{} in {}/keys.json", keys->size(), path);
         return out;
     }
     out.verdict = Verdict::Missing;

@@ -172,6 +172,9 @@ TEST_F(Trouble, AnInterruptedSnapshotLeavesNothingFrozenAndNothingHalfMade)
 {
     const auto id = create();
     ASSERT_EQ(berth({"exec", "--detach", id, "--", "sleep", "1000"}).code, 0);
+    if (berth({"snapshot", id, "--quiet"}).code == 6)
+        GTEST_SKIP()
+            << "this user has no control groups, so nothing is frozen: sudo ./dev test -R Interrupted";
     for (const char* verb : {"snapshot", "fork"}) {
         // The hook stands for the signal: it ends the child that copies, in the middle of it.
         const auto ended = run({.args = {verb, id},

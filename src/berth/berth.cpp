@@ -6,6 +6,7 @@
 #include "backend/local/state_dir.hpp"
 #include "backend/registry.hpp"
 #include "base/ids.hpp"
+#include "berth/ballast.hpp"
 #include "store/sqlite/sqlite_store.hpp"
 
 namespace berth {
@@ -38,13 +39,21 @@ Result<std::unique_ptr<Berth>> Berth::open(BerthOptions options)
     // Makes what is missing, and refuses a directory that others may enter.
     BERTH_TRY([[maybe_unused]] const auto state, local::StateDir::open(options.data));
     const Clock& clock = options.clock != nullptr ? *options.clock : system_clock();
-    BERTH_TRY(auto kept, store::SqliteStore::open(options.data + "/store.db", clock));
+    const Ballast ballast(options.data);
+    if (options.room == Room::Frees && ballast.short_of_room()) ballast.release();
+    const std::string file = options.data + "/store.db";
+    auto opened = store::SqliteStore::open(file, clock);
+    if (!opened && opened.error().code == Code::Exhausted && options.room == Room::Reads)
+        opened = store::SqliteStore::open_to_read(file, clock);
+    if (!opened) return std::unexpected(std::move(opened).error());
+    ballast.refill();
+    auto kept = *std::move(opened);
     return std::unique_ptr<Berth>(
         new Berth(std::make_unique<Parts>(options.data, std::move(kept), options.threads, clock)));
 }
 
 Berth::Berth(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-Berth::~Berth() = default;
+Berth::~Berth() { Ballast(parts_->data).refill(); }
 
 Lifecycle& Berth::lifecycle() noexcept { return parts_->lifecycle; }
 Store& Berth::store() noexcept { return *parts_->store; }

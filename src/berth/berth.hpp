@@ -15,9 +15,17 @@ namespace berth {
 /// directory.
 [[nodiscard]] Result<std::string> default_data();
 
+/// What a program comes for, which matters when the disk of the state directory is full.
+enum class Room {
+    Ordinary, ///< then it is refused, and told what frees some
+    Reads,    ///< it gets what can be read; nothing is recorded
+    Frees,    ///< it gets what was set aside for it
+};
+
 struct BerthOptions {
     std::string data; ///< the state directory; empty: default_data()
     std::size_t threads = 4;
+    Room room = Room::Ordinary;
     const Clock* clock = nullptr; ///< a test's own
 };
 

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 
@@ -12,6 +13,15 @@
 namespace berth::cli {
 
 namespace {
+
+volatile std::sig_atomic_t g_stop = 0;
+
+/// Whoever does not want to wait for the check under way says so again.
+void stop_soon(int signo)
+{
+    g_stop = signo;
+    std::signal(signo, SIG_DFL);
+}
 
 void print_list(const std::vector<conformance::Check>& checks, bool as_json)
 {
@@ -85,12 +95,18 @@ int conformance_verb(int argc, char** argv)
         options.on_finding = [](const conformance::Finding& finding) {
             std::cout << conformance::render_line(finding) << std::flush;
         };
+    for (const int signo : {SIGINT, SIGTERM, SIGHUP}) std::signal(signo, stop_soon);
+    options.enough = [] { return g_stop != 0; };
     const auto found = conformance::run(backends(), *checks, options);
     if (!found) return report(found.error(), common);
     if (common.json)
         std::cout << json::dump(conformance::render_json(*found)) << "\n";
     else
         std::cout << conformance::render_summary(*found);
+    if (g_stop != 0) {
+        say("interrupted: the checks after that were not run, what the others made is removed");
+        return 128 + g_stop;
+    }
     return found->ok() ? 0 : 1;
 }
 

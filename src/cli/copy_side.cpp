@@ -53,7 +53,17 @@ Task<Status> SandboxSide::read_task(ByteSink sink) const
     return backend_->read_archive(sandbox_, what, std::move(options), std::move(sink));
 }
 
-Status SandboxSide::read(ByteSink sink) const { return berth_->run(read_task(std::move(sink))); }
+Status SandboxSide::named(Status done, std::string_view what) const
+{
+    if (done) return done;
+    return std::unexpected(std::move(done).error().while_doing(
+        fmt::format("{} {}:{}", what, sandbox_.sandbox, printable(path_, 200))));
+}
+
+Status SandboxSide::read(ByteSink sink) const
+{
+    return named(berth_->run(read_task(std::move(sink))), "reading");
+}
 
 Task<Status> SandboxSide::write_task(std::string directory, ByteSource source, ArchiveLimits limits) const
 {
@@ -63,7 +73,7 @@ Task<Status> SandboxSide::write_task(std::string directory, ByteSource source, A
 
 Status SandboxSide::write(const std::string& directory, ByteSource source, ArchiveLimits limits) const
 {
-    return berth_->run(write_task(directory, std::move(source), limits));
+    return named(berth_->run(write_task(directory, std::move(source), limits)), "writing");
 }
 
 Status SandboxSide::make(const CopyTarget& target) const
@@ -72,7 +82,7 @@ Status SandboxSide::make(const CopyTarget& target) const
     BERTH_TRY(const bool there, directory_at(target.directory));
     if (there) return {};
     const FilePath where{.path = target.directory, .user = user_};
-    return berth_->run(backend_->make_dir(sandbox_, where, MakeParents::No));
+    return named(berth_->run(backend_->make_dir(sandbox_, where, MakeParents::No)), "writing");
 }
 
 Status SandboxSide::write_tree(const CopyTarget& target, ByteSource source, ArchiveLimits limits) const

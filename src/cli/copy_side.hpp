@@ -26,6 +26,9 @@ public:
     /// The root of a tree, where it is missing.
     [[nodiscard]] Status make(const CopyTarget& target) const;
 
+    /// The error says which side it was.
+    [[nodiscard]] Status named(Status done, std::string_view what) const;
+
 private:
     SandboxSide(Berth& berth, Backend& backend, SandboxHandle sandbox, std::string path, std::string user)
         : berth_(&berth), backend_(&backend), sandbox_(std::move(sandbox)), path_(std::move(path)),

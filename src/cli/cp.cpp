@@ -212,7 +212,7 @@ private:
         const auto [from, to] = berth_.run(both());
         // Whoever failed first has made the other fail, by a broken pipe or an early end.
         const bool by_target = !to && (from.has_value() || from.error().sys.value() == EPIPE);
-        return by_target ? to : from;
+        return by_target ? target_->named(to, "writing") : source_->named(from, "reading");
     }
 
     Berth& berth_;

@@ -58,7 +58,7 @@ Result<int> tell(const EventsOptions& o)
         BERTH_TRY(const auto limit, parse_int(*o.limit, 1, kMost, "number of events"));
         left = static_cast<std::size_t>(limit);
     }
-    BERTH_TRY(const auto berth, open_berth(o.common));
+    BERTH_TRY(const auto berth, open_berth(o.common, Room::Reads));
     LedgerQuery query{.after = static_cast<std::uint64_t>(after), .limit = kPage};
     // Whoever follows chooses for himself: the store would look through what does not fit each time anew.
     if (!o.follow) query.type = o.type;

@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
+#include "cli/supervised.hpp"
 #include "cli/verbs.hpp"
 
 namespace berth::cli {
@@ -69,8 +70,11 @@ int fork_verb(int argc, char** argv)
     add_common(app, o.common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;
-    const auto code = fork(o);
-    return code ? *code : report(code.error(), o.common);
+    const auto work = [&] {
+        const auto code = fork(o);
+        return code ? *code : report(code.error(), o.common);
+    };
+    return supervised(work, [&] { clear_up(o.common, o.ref); });
 }
 
 } // namespace berth::cli

@@ -43,7 +43,7 @@ Result<GcWish> wish_of(const GcOptions& o)
 Result<GcReport> collect(const GcOptions& o)
 {
     BERTH_TRY(const auto wish, wish_of(o));
-    BERTH_TRY(const auto berth, open_berth(o.common));
+    BERTH_TRY(const auto berth, open_berth(o.common, Room::Frees));
     return berth->run(berth->lifecycle().collect(wish));
 }
 

@@ -35,7 +35,7 @@ std::string_view to_string(Health health)
 /// A backend that cannot be asked is part of the answer, not the end of it.
 Result<Known> gather(const Common& common, const std::string& ref)
 {
-    BERTH_TRY(const auto berth, open_berth(common));
+    BERTH_TRY(const auto berth, open_berth(common, Room::Reads));
     auto& lifecycle = berth->lifecycle();
     Known known;
     BERTH_TRY(known.record, berth->run(lifecycle.find(ref)));
@@ -46,7 +46,11 @@ Result<Known> gather(const Common& common, const std::string& ref)
         known.rules = policy::explain(policy::demands(known.record.spec.policy, accepted_tier(holds)), holds);
         known.instance = berth->run((*backend)->inspect(Lifecycle::handle(known.record)));
         if (known.instance && known.record.live()) {
-            BERTH_TRY(known.record, berth->run(lifecycle.refresh(id)));
+            // What cannot be recorded is no reason to tell nothing.
+            if (auto seen = berth->run(lifecycle.refresh(id)); seen)
+                known.record = *std::move(seen);
+            else
+                say(seen.error().line());
             // What ended while nobody looked is told as ended.
             if (auto settled = berth->run(lifecycle.settle_execs(known.record)); !settled)
                 say(settled.error().line());

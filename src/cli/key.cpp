@@ -39,6 +39,7 @@ Result<int> add(const KeyOptions& o)
     BERTH_TRY(const auto secret, keys.add(o.tenant, o.note));
     if (!o.common.json) return print(secret + "\n");
     json::Object out;
+    out["id"] = gate::Keys::id_of(secret);
     out["key"] = secret;
     out["tenant"] = o.tenant;
     return print_document(out);

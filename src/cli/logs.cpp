@@ -1,5 +1,8 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <deque>
+
 #include <CLI/CLI.hpp>
 #include <boost/asio/this_coro.hpp>
 
@@ -25,6 +28,7 @@ struct Options {
     std::string ref;
     std::string exec;
     std::string after;
+    std::string tail;
     bool follow = false;
     bool only_out = false;
     bool only_err = false;
@@ -57,6 +61,20 @@ public:
     }
 
     [[nodiscard]] const std::string& ended() const { return ended_; }
+    /// Why print() said false, where it was not that nobody reads.
+    [[nodiscard]] Status written() const
+    {
+        for (const int error : {out_.error(), err_.error()})
+            if (error != 0 && error != EPIPE)
+                return fail(Code::Internal, "writing the output: {}", std::generic_category().message(error));
+        return {};
+    }
+    /// Whether it is output that is asked for.
+    [[nodiscard]] bool shows(const ExecEvent& event) const
+    {
+        if (event.kind == Kind::Stderr) return !options_.only_out;
+        return (event.kind == Kind::Stdout || event.kind == Kind::Pty) && !options_.only_err;
+    }
 
 private:
     Printer(const Options& options, SharedEnd out, SharedEnd err)
@@ -68,18 +86,78 @@ private:
     std::string ended_;
 };
 
-Task<Status> show_log(Lifecycle& lifecycle, const Options& o, std::uint64_t from)
+/// The last lines of what is there; what comes before them is dropped as it comes.
+class Tail {
+public:
+    explicit Tail(std::size_t lines) : most_(lines) {}
+
+    void add(ExecEvent event)
+    {
+        // A last line without an end is one, too: it begins behind the last newline.
+        lines_ += newlines(event);
+        held_.push_back(std::move(event));
+        while (held_.size() > 1 && lines_ - newlines(held_.front()) > most_) {
+            lines_ -= newlines(held_.front());
+            held_.pop_front();
+        }
+    }
+
+    [[nodiscard]] std::deque<ExecEvent> take() &&
+    {
+        const bool open = !held_.empty() && !held_.back().bytes.empty() && held_.back().bytes.back() != '\n';
+        std::size_t drop = lines_ + (open ? 1 : 0);
+        drop = drop > most_ ? drop - most_ : 0;
+        while (drop > 0 && !held_.empty()) {
+            auto& bytes = held_.front().bytes;
+            const auto end = bytes.find('\n');
+            if (end != std::string::npos) --drop;
+            bytes.erase(0, end == std::string::npos ? end : end + 1);
+            if (bytes.empty()) held_.pop_front();
+        }
+        return std::move(held_);
+    }
+
+private:
+    static std::size_t newlines(const ExecEvent& event)
+    {
+        return static_cast<std::size_t>(std::ranges::count(event.bytes, '\n'));
+    }
+    std::size_t most_;
+    std::size_t lines_ = 0;
+    std::deque<ExecEvent> held_;
+};
+
+Task<Status> show_log(Lifecycle& lifecycle, const Options& o, std::uint64_t from,
+                      std::optional<std::size_t> tail)
 {
     BERTH_CO_TRY(const auto record, co_await lifecycle.find(o.ref));
     BERTH_CO_TRY(const auto exec, co_await lifecycle.find_exec(record, o.exec));
     BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(record.backend));
     BERTH_CO_TRY(auto printer, co_await Printer::open(o));
     ExecReader reader(*backend, Lifecycle::handle(record), exec.id, from);
+    if (tail) {
+        Tail last(*tail);
+        std::vector<ExecEvent> others; // how it ended
+        while (!reader.closed()) {
+            BERTH_CO_TRY(const auto events, co_await reader.next(system_clock().steady()));
+            if (events.empty()) break;
+            for (const auto& event : events) {
+                if (printer.shows(event))
+                    last.add(event);
+                else if (event.kind == Kind::Exit || event.kind == Kind::Closed)
+                    others.push_back(event);
+            }
+        }
+        for (const auto& event : std::move(last).take())
+            if (!co_await printer.print(event)) co_return printer.written();
+        for (const auto& event : others)
+            if (!co_await printer.print(event)) co_return printer.written();
+    }
     while (!reader.closed()) {
         const auto now = system_clock().steady();
         BERTH_CO_TRY(const auto events, co_await reader.next(o.follow ? now + kReadAtOnce : now));
         for (const auto& event : events)
-            if (!co_await printer.print(event)) co_return Status{};
+            if (!co_await printer.print(event)) co_return printer.written();
         if (events.empty() && !o.follow) break;
     }
     if (!printer.ended().empty()) say(fmt::format("{} {}", exec.id, printer.ended()));
@@ -93,10 +171,15 @@ Status run(const Options& o)
         BERTH_TRY(const auto after, parse_int(o.after, 0, 1ll << 52, "sequence number"));
         from = static_cast<std::uint64_t>(after) + 1;
     }
+    std::optional<std::size_t> tail;
+    if (!o.tail.empty()) {
+        BERTH_TRY(const auto lines, parse_int(o.tail, 0, 1ll << 32, "number of lines"));
+        tail = static_cast<std::size_t>(lines);
+    }
     if (o.only_out && o.only_err)
         return fail(Code::Invalid, "--stdout and --stderr exclude each other: leave both out for both");
-    BERTH_TRY(const auto berth, open_berth(o.common));
-    return berth->run(show_log(berth->lifecycle(), o, from));
+    BERTH_TRY(const auto berth, open_berth(o.common, Room::Reads));
+    return berth->run(show_log(berth->lifecycle(), o, from, tail));
 }
 
 } // namespace
@@ -106,7 +189,7 @@ int logs_verb(int argc, char** argv)
     CLI::App app(
         "Show what a command in a sandbox has printed, byte by byte, while it runs and afterwards.\n\n"
         "Example:\n"
-        "  berth logs mybox --follow\n",
+        "  berth logs mybox --follow --tail 20\n",
         "berth logs");
     Options options;
     app.add_option("sandbox", options.ref, "The sandbox: id, unique prefix, name or key")
@@ -116,6 +199,7 @@ int logs_verb(int argc, char** argv)
         ->type_name("EXEC");
     app.add_flag("-f,--follow", options.follow, "Go on until the exec is over, and tell how it ended");
     app.add_option("--after", options.after, "Only what comes after this sequence number")->type_name("N");
+    app.add_option("--tail", options.tail, "Begin with the last lines of what is there")->type_name("N");
     app.add_flag("--stdout", options.only_out, "Only what it wrote to stdout (or its terminal)");
     app.add_flag("--stderr", options.only_err, "Only what it wrote to stderr, to our stdout");
     add_common(app, options.common);

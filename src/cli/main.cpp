@@ -1,9 +1,14 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <iostream>
 
 #include "base/strings.hpp"
 #include "cli/app.hpp"
+#include "cli/exec_options.hpp"
 #include "cli/verbs.hpp"
 
 namespace berth::cli {
@@ -33,6 +38,7 @@ const std::vector<Verb>& verbs()
         {"exec", "Run a command in a sandbox that exists", exec_verb},
         {"shell", "Open a shell in a sandbox", shell_verb},
         {"logs", "Show what a command has printed, also while it runs", logs_verb},
+        {"kill", "End one command of a sandbox, or send it a signal", kill_verb},
         {"cp", "Copy files into a sandbox, out of one, or across", cp_verb},
         {"port", "Reach a port of a sandbox from this machine", port_verb},
         {"serve", "Serve sandboxes to other programs: E2B's protocol on one port", serve_verb},
@@ -96,6 +102,22 @@ int dispatch(int argc, char** argv)
     return report(error, {});
 }
 
+/// What was printed is out, or it was no success. A reader that went away is not worth a word.
+int finish_output(int code, std::string_view verb)
+{
+    errno = 0;
+    std::cout.flush();
+    if (std::cout.good()) return code;
+    const int why = errno;
+    pollfd out{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+    const bool reader_gone = ::poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0;
+    if (why != EPIPE && !reader_gone)
+        say(why == 0 ? "the output could not be written"
+                     : "writing the output: " + std::generic_category().message(why));
+    if (code != 0) return code;
+    return verb == "run" || verb == "exec" || verb == "shell" ? kOwnFailure : exit_code(Code::Internal);
+}
+
 } // namespace
 
 } // namespace berth::cli
@@ -104,5 +126,6 @@ int main(int argc, char** argv)
 {
     // A reader that goes away is an error of the write, never the end of us.
     std::signal(SIGPIPE, SIG_IGN);
-    return berth::cli::dispatch(argc, argv);
+    const int code = berth::cli::dispatch(argc, argv);
+    return berth::cli::finish_output(code, argc > 1 ? argv[1] : "");
 }

@@ -71,7 +71,7 @@ int rm_verb(int argc, char** argv)
                             .message = all ? "--all and names exclude each other"
                                            : "which sandbox? berth ls lists them, --all means every one"},
                       common);
-    const auto berth = open_berth(common);
+    const auto berth = open_berth(common, Room::Frees);
     if (!berth) return report(berth.error(), common);
     if (all) {
         auto every = all_of((*berth)->store());

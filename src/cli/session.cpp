@@ -8,10 +8,21 @@
 
 namespace berth::cli {
 
-Result<std::unique_ptr<Berth>> open_berth(const Common& common)
+Result<std::unique_ptr<Berth>> open_berth(const Common& common, Room room)
 {
     BERTH_TRY(auto path, state_path(common));
-    return Berth::open({.data = std::move(path)});
+    return Berth::open({.data = std::move(path), .room = room});
+}
+
+void clear_up(const Common& common, const std::string& ref)
+{
+    const auto cleared = [&]() -> Status {
+        BERTH_TRY(const auto berth, open_berth(common, Room::Frees));
+        return berth->run(berth->lifecycle().clear_up(ref));
+    }();
+    say(cleared
+            ? fmt::format("interrupted: what was not finished is removed, {} goes on", printable(ref, 80))
+            : fmt::format("interrupted; berth gc removes what was not finished: {}", cleared.error().line()));
 }
 
 int print(std::string_view text)

@@ -12,7 +12,10 @@
 namespace berth::cli {
 
 /// The library, opened at the state directory the options name.
-[[nodiscard]] Result<std::unique_ptr<Berth>> open_berth(const Common& common);
+[[nodiscard]] Result<std::unique_ptr<Berth>> open_berth(const Common& common, Room room = Room::Ordinary);
+
+/// What snapshot and fork leave behind when a signal ends them is put right, and it is said.
+void clear_up(const Common& common, const std::string& ref);
 
 /// All of it to stdout, and the exit code: 1 when it could not be written, which is said. A reader that
 /// went away is not worth a word.

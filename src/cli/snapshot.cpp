@@ -1,5 +1,7 @@
 // Taking snapshots, listing and removing them.
 
+#include <set>
+
 #include <CLI/CLI.hpp>
 
 #include "base/brief.hpp"
@@ -7,6 +9,7 @@
 #include "cli/progress.hpp"
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
+#include "cli/supervised.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
 
@@ -31,9 +34,23 @@ void say_taken(const SnapshotAnswer& answer)
     for (const auto& note : answer.notes) say(printable(note, 600));
 }
 
+int take_and_tell(const Common& common, const std::string& ref, const SnapshotWish& wish, bool quiet)
+{
+    const auto taken = take(common, ref, wish);
+    if (!taken) return report(taken.error(), common);
+    if (common.json) {
+        auto document = snapshot_json(taken->record);
+        document["elapsed_seconds"] = std::chrono::duration<double>(taken->elapsed).count();
+        document["notes"] = text_array(taken->notes);
+        return print_document(document);
+    }
+    if (!quiet) say_taken(*taken);
+    return print(taken->record.id + "\n");
+}
+
 Result<std::vector<SnapshotRecord>> listed(const Common& common, const std::optional<std::string>& ref)
 {
-    BERTH_TRY(const auto berth, open_berth(common));
+    BERTH_TRY(const auto berth, open_berth(common, Room::Reads));
     std::string sandbox;
     if (ref) {
         BERTH_TRY(const auto record, berth->run(berth->lifecycle().find(*ref)));
@@ -68,11 +85,22 @@ int list(const Common& common, const std::optional<std::string>& ref, bool quiet
     return print(table.text());
 }
 
+/// What only the removed ones used.
+void free_unused(Berth& berth, const Common& common, const std::string& backend)
+{
+    const auto freed = berth.run(berth.lifecycle().collect_unused(backend));
+    if (!freed)
+        say("the room they took is freed by berth gc: " + freed.error().line());
+    else if (!common.json && freed->bytes > 0)
+        say(brief(Bytes{freed->bytes}) + " freed");
+}
+
 int remove(const Common& common, const std::vector<std::string>& refs, bool dry)
 {
-    const auto berth = open_berth(common);
+    const auto berth = open_berth(common, Room::Frees);
     if (!berth) return report(berth.error(), common);
-    return for_each_ref(
+    std::set<std::string> backends;
+    const int code = for_each_ref(
         common, refs,
         [&](const std::string& ref) -> Result<json::Object> {
             BERTH_TRY(const auto snapshot, (*berth)->run((*berth)->lifecycle().find_snapshot(ref)));
@@ -85,9 +113,12 @@ int remove(const Common& common, const std::vector<std::string>& refs, bool dry)
                 return told;
             }
             BERTH_CHECK((*berth)->run((*berth)->lifecycle().remove_snapshot(snapshot.id)));
+            backends.insert(snapshot.backend);
             return told;
         },
         "snapshots");
+    for (const auto& name : backends) free_unused(**berth, common, name);
+    return code;
 }
 
 } // namespace
@@ -113,16 +144,8 @@ int snapshot_verb(int argc, char** argv)
     add_common(app, common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, common, argc, argv)) return *done;
-    const auto taken = take(common, ref, wish);
-    if (!taken) return report(taken.error(), common);
-    if (common.json) {
-        auto document = snapshot_json(taken->record);
-        document["elapsed_seconds"] = std::chrono::duration<double>(taken->elapsed).count();
-        document["notes"] = text_array(taken->notes);
-        return print_document(document);
-    }
-    if (!quiet) say_taken(*taken);
-    return print(taken->record.id + "\n");
+    const auto work = [&] { return take_and_tell(common, ref, wish, quiet); };
+    return supervised(work, [&] { clear_up(common, ref); });
 }
 
 int snapshots_verb(int argc, char** argv)

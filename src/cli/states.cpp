@@ -26,9 +26,10 @@ void add_refs(CLI::App& app, Refs& o)
 }
 
 /// Opens the library once and does the same to each.
-int work_on_all(const Refs& o, const std::function<Result<json::Object>(Berth&, const std::string&)>& work)
+int work_on_all(const Refs& o, const std::function<Result<json::Object>(Berth&, const std::string&)>& work,
+                Room room = Room::Ordinary)
 {
-    const auto berth = open_berth(o.common);
+    const auto berth = open_berth(o.common, room);
     if (!berth) return report(berth.error(), o.common);
     return for_each_ref(o.common, o.refs, [&](const std::string& ref) { return work(**berth, ref); });
 }
@@ -67,10 +68,13 @@ int stop_verb(int argc, char** argv)
     const auto time = parse_duration(grace);
     if (!time) return report(time.error(), o.common);
     const auto patience = std::chrono::ceil<std::chrono::milliseconds>(*time);
-    return work_on_all(o, [&](Berth& berth, const std::string& ref) -> Result<json::Object> {
-        BERTH_TRY(const auto record, berth.run(berth.lifecycle().stop(ref, patience)));
-        return record_json(record);
-    });
+    return work_on_all(
+        o,
+        [&](Berth& berth, const std::string& ref) -> Result<json::Object> {
+            BERTH_TRY(const auto record, berth.run(berth.lifecycle().stop(ref, patience)));
+            return record_json(record);
+        },
+        Room::Frees);
 }
 
 int pause_verb(int argc, char** argv)

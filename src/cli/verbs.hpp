@@ -37,6 +37,7 @@ int volume_verb(int argc, char** argv);
 int exec_verb(int argc, char** argv);
 int shell_verb(int argc, char** argv);
 int logs_verb(int argc, char** argv);
+int kill_verb(int argc, char** argv);
 int cp_verb(int argc, char** argv);
 int port_verb(int argc, char** argv);
 int serve_verb(int argc, char** argv);

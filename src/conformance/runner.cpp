@@ -101,6 +101,7 @@ Result<Report> run(const BackendRegistry& registry, const std::vector<Check>& ch
         return report.findings.back().outcome != Outcome::Failed;
     };
     for (const auto& check : checks) {
+        if (options.enough && options.enough()) break;
         const auto since = system_clock().steady();
         const bool well = tell(place->stuck() ? Finding{.group = std::string(check.group),
                                                         .name = check.name,

@@ -18,6 +18,7 @@ struct RunOptions {
     Options place;
     bool stop_at_failure = false;
     std::function<void(const Finding&)> on_finding; ///< as they come
+    std::function<bool()> enough{}; ///< asked before each: what was made is removed, the rest not run
 };
 
 /// Runs them one after the other; what could not be run is a failure too.

@@ -134,7 +134,13 @@ Status check_label(std::string_view what, std::string_view text)
 
 } // namespace
 
-Status check_sandbox_name(std::string_view name) { return check_label("name", name); }
+Status check_sandbox_name(std::string_view name)
+{
+    // Every verb would take it for an option.
+    if (name.starts_with('-'))
+        return fail(Code::Invalid, "bad name '{}': it must not begin with '-'", printable(name, 80));
+    return check_label("name", name);
+}
 
 std::string host_name(const SandboxSpec& spec)
 {

@@ -274,4 +274,24 @@ Task<Result<GcReport>> Lifecycle::collect(GcWish wish)
     co_return report;
 }
 
+Task<Result<Collected>> Lifecycle::collect_unused(std::string name)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(name));
+    co_return co_await where->collect(snapshot_directory(), false);
+}
+
+Task<Status> Lifecycle::clear_up(std::string ref)
+{
+    BERTH_CO_TRY(const auto record, co_await find(ref));
+    BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+    // To be looked at is enough: what a dead copier froze is thawed.
+    BERTH_CO_CHECK(co_await where->inspect(handle(record)));
+    GcReport report;
+    const GcWish unfinished{.grace = std::chrono::hours(24 * 36500)};
+    BERTH_CO_CHECK(co_await collect_dead(unfinished, report));
+    BERTH_CO_CHECK(co_await collect_snapshots(unfinished, report));
+    BERTH_CO_CHECK(co_await collect_unused(record.backend));
+    co_return Status{};
+}
+
 } // namespace berth

@@ -69,6 +69,10 @@ public:
 
     /// Finishes what crashed, stops the idle, destroys the overdue, removes what nobody owns.
     Task<Result<GcReport>> collect(GcWish wish);
+    /// What a backend keeps for instances and snapshots that are gone.
+    Task<Result<Collected>> collect_unused(std::string backend);
+    /// Somebody who copied this sandbox was killed: it goes on, and what he had not finished is removed.
+    Task<Status> clear_up(std::string ref);
 
     [[nodiscard]] Store& store() noexcept { return store_; }
     [[nodiscard]] static SandboxHandle handle(const SandboxRecord& record);

@@ -20,7 +20,7 @@ const Words kVerbs{"run",    "create",     "start",    "stop",        "pause",  
                    "ls",     "inspect",    "snapshot", "snapshots",   "restore", "fork",   "attach",
                    "detach", "volume",     "events",   "gc",          "exec",    "shell",  "logs",
                    "doctor", "policy",     "bench",    "conformance", "cp",      "port",   "serve",
-                   "key",    "completion", "version",  "move"};
+                   "key",    "completion", "version",  "move",        "kill"};
 
 TEST(Help, NamesEveryVerbAndStartsWithAnExample)
 {

@@ -100,8 +100,14 @@ def input_signals_and_timeouts(server: Server):
     assert ask(server, "POST", cat + "/input?write=1", body=b"hello ")[1]["taken"] == 6
     assert ask(server, "POST", cat + "/input?write=1", body=b"hello ")[0] == 200  # again: written once
     assert ask(server, "POST", cat + "/input?write=2", body=b"there")[1]["taken"] == 5
+    assert ask(server, "POST", cat + "/input?write=1", body=b"late")[0] == 409  # a later one was taken
+    assert ask(server, "POST", cat + "/size", {"rows": 31, "columns": 101})[0] == 400  # it has no terminal
     assert ask(server, "DELETE", cat + "/input?write=3")[0] == 204
     assert output(events(server, cat)) == b"hello there"
+    status, told = ask(server, "POST", cat + "/input?write=4", body=b"x")
+    assert status == 409 and "reads no input" in told["error"]["message"], (status, told)
+    status, told = ask(server, "POST", box + "/execs", {"argv": []})
+    assert status == 400 and "/argv" in told["error"]["message"], (status, told)
     sleeper = run(server, box, "sleep", "1000")
     assert ask(server, "POST", sleeper + "/signal", {"signal": 15})[0] == 204
     assert next(e for e in events(server, sleeper) if e["event"] == "exit")["signal"] == 15

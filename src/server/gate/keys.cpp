@@ -39,7 +39,7 @@ Result<UniqueFd> lock_keys(int directory)
     return lock;
 }
 
-Result<std::vector<Key>> read_keys(int directory)
+Result<std::vector<Key>> parse_keys(int directory)
 {
     std::vector<Key> out;
     auto text = read_file_at(directory, kFile);
@@ -66,6 +66,15 @@ Result<std::vector<Key>> read_keys(int directory)
         out.push_back(std::move(key));
     }
     return out;
+}
+
+Result<std::vector<Key>> read_keys(int directory)
+{
+    auto keys = parse_keys(directory);
+    if (keys) return keys;
+    auto error = std::move(keys).error();
+    if (error.code == Code::Invalid) error.code = Code::Internal; // nothing the caller asked for
+    return std::unexpected(std::move(error).while_doing("reading keys.json of the state directory"));
 }
 
 Status write_keys(int directory, const std::vector<Key>& keys)
@@ -140,6 +149,8 @@ Result<std::string> Keys::add(const std::string& tenant, const std::string& note
     BERTH_TRY([[maybe_unused]] const auto kept, keep(secret, tenant, note));
     return secret;
 }
+
+std::string Keys::id_of(std::string_view secret) { return sha256_hex(secret).substr(0, kIdSize); }
 
 Result<std::vector<Key>> Keys::list() const
 {

@@ -33,6 +33,8 @@ public:
     [[nodiscard]] Result<std::string> first();
     /// The secret: told once. "e2b_" and hexadecimal digits, a form every SDK takes.
     [[nodiscard]] Result<std::string> add(const std::string& tenant, const std::string& note);
+    /// As list() shows it.
+    [[nodiscard]] static std::string id_of(std::string_view secret);
     [[nodiscard]] Result<std::vector<Key>> list() const;
     /// By id. NotFound when there is none.
     [[nodiscard]] Result<Key> remove(const std::string& id);

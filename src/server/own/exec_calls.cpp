@@ -45,6 +45,7 @@ Result<ExecSpec> read_exec(const json::Reader& reader)
     ExecSpec out;
     BERTH_TRY(const auto argv, reader.at("argv"));
     BERTH_TRY(out.argv, argv.strings());
+    if (out.argv.empty()) return argv.refuse("at least the name of a program");
     BERTH_TRY(const auto env, reader.find("env"));
     if (env) {
         BERTH_TRY(const auto members, env->members());
@@ -92,6 +93,26 @@ Result<std::uint64_t> write_id_of(const http::RequestHead& head)
     if (given == nullptr) return static_cast<std::uint64_t>(system_clock().now().time_since_epoch().count());
     BERTH_TRY(const auto number, parse_int(*given, 1, INT64_MAX, "write"));
     return static_cast<std::uint64_t>(number);
+}
+
+/// What an exec refuses because of what it is or what was done to it before is the caller's affair.
+Error refusal(Error error, const std::string& exec)
+{
+    const auto as = [&](Code code, std::string message) {
+        return Error{.code = code, .message = std::move(message)};
+    };
+    switch (error.sys.value()) {
+    case ESTALE:
+        return as(Code::Conflict, fmt::format("exec {}: a later write was taken before; the numbers in "
+                                              "\"write\" must grow",
+                                              printable(exec, 60)));
+    case EPIPE:
+        return as(Code::Conflict, fmt::format("exec {} reads no input: it has ended, has closed it, or was "
+                                              "started without",
+                                              printable(exec, 60)));
+    case ENOTTY: return as(Code::Invalid, fmt::format("exec {} has no terminal", printable(exec, 60)));
+    default: return error;
+    }
 }
 
 } // namespace
@@ -196,10 +217,11 @@ Task<Answer> Api::write_input(Call& call)
     BERTH_CO_TRY(const auto id, write_id_of(call.exchange.head()));
     BERTH_CO_TRY(auto bytes, co_await call.exchange.body(kInputLimit));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_TRY(const auto taken, co_await where->write_input(Lifecycle::handle(record), call.parameters[1],
-                                                               id, std::move(bytes)));
+    const auto& exec = call.parameters[1];
+    auto taken = co_await where->write_input(Lifecycle::handle(record), exec, id, std::move(bytes));
+    if (!taken) co_return std::unexpected(refusal(std::move(taken).error(), exec));
     json::Object out;
-    out["taken"] = taken; // fewer than were sent when the command does not read
+    out["taken"] = *taken; // fewer than were sent when the command does not read
     out["write"] = id;
     co_return http::json_response(200, out);
 }
@@ -209,7 +231,8 @@ Task<Answer> Api::close_input(Call& call)
     BERTH_CO_TRY(const auto record, co_await record_of(call));
     BERTH_CO_TRY(const auto id, write_id_of(call.exchange.head()));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_CHECK(co_await where->close_input(Lifecycle::handle(record), call.parameters[1], id));
+    auto closed = co_await where->close_input(Lifecycle::handle(record), call.parameters[1], id);
+    if (!closed) co_return std::unexpected(refusal(std::move(closed).error(), call.parameters[1]));
     co_return http::empty_response();
 }
 
@@ -239,7 +262,8 @@ Task<Answer> Api::resize(Call& call)
     BERTH_CO_TRY(const auto body, co_await body_of(call));
     BERTH_CO_TRY(const auto size, read_size(json::Reader(body)));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_CHECK(co_await where->resize(Lifecycle::handle(record), call.parameters[1], size));
+    auto done = co_await where->resize(Lifecycle::handle(record), call.parameters[1], size);
+    if (!done) co_return std::unexpected(refusal(std::move(done).error(), call.parameters[1]));
     co_return http::empty_response();
 }
 

@@ -159,6 +159,21 @@ Result<Connection> Connection::open(const std::string& path)
     return connection;
 }
 
+// Whoever has the file for himself keeps in his own memory what others share by a file beside it.
+Result<Connection> Connection::open_alone(const std::string& path)
+{
+    sqlite3* raw = nullptr;
+    const int code = sqlite3_open_v2(
+        path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, nullptr);
+    Connection connection(raw);
+    if (code != SQLITE_OK) return sqlite_error(raw, code);
+    sqlite3_extended_result_codes(raw, 1);
+    sqlite3_busy_timeout(raw, kBusyMilliseconds);
+    BERTH_CHECK(connection.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA query_only=ON; PRAGMA "
+                                   "trusted_schema=OFF; PRAGMA user_version;"));
+    return connection;
+}
+
 Status Connection::execute(const char* sql)
 {
     const int code = sqlite3_exec(raw_.get(), sql, nullptr, nullptr, nullptr);

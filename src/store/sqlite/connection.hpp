@@ -43,6 +43,8 @@ private:
 class Connection {
 public:
     [[nodiscard]] static Result<Connection> open(const std::string& path);
+    /// For reading alone, and with nobody beside: needs no room on the disk at all.
+    [[nodiscard]] static Result<Connection> open_alone(const std::string& path);
 
     /// Statements without values or rows.
     [[nodiscard]] Status execute(const char* sql);

@@ -83,6 +83,7 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path, 
     {
         // Made by us, so that SQLite gives its journal the same mode; one that is there is left alone.
         const UniqueFd made(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (!made && errno == ENOSPC) return no_room_in(path.substr(0, path.find_last_of('/')));
         if (!made) return fail_errno("opening the store {}", path);
     }
     BERTH_TRY(auto writes, Connection::open(path));
@@ -94,6 +95,15 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path, 
     if (copies.begin()) BERTH_CHECK(copy_all(reads, copies));
     return std::unique_ptr<SqliteStore>(
         new SqliteStore(std::move(writes), std::move(reads), clock, std::move(owner), std::move(copies)));
+}
+
+Result<std::unique_ptr<SqliteStore>> SqliteStore::open_to_read(const std::string& path, const Clock& clock)
+{
+    BERTH_TRY(auto reads, Connection::open_alone(path));
+    BERTH_TRY(auto owner, read_owner(reads));
+    return std::unique_ptr<SqliteStore>(
+        new SqliteStore(no_room_in(path.substr(0, path.find_last_of('/'))).error(), std::move(reads), clock,
+                        std::move(owner), Copies(path)));
 }
 
 Status SqliteStore::write(const Writer::Work& work, const std::vector<LedgerEvent>& events)

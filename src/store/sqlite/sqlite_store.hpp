@@ -17,6 +17,10 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<SqliteStore>> open(const std::string& path,
                                                                    const Clock& clock = system_clock());
 
+    /// As it is, on a disk without any room: what writes is refused as Exhausted. Others must wait meanwhile.
+    [[nodiscard]] static Result<std::unique_ptr<SqliteStore>>
+    open_to_read(const std::string& path, const Clock& clock = system_clock());
+
     const std::string& owner() const override { return owner_; }
     Result<SandboxRecord> insert(SandboxRecord record, std::vector<LedgerEvent> events) override;
     Result<SandboxRecord> update(SandboxRecord record, std::vector<LedgerEvent> events) override;
@@ -44,7 +48,9 @@ public:
     Status release(const std::string& name, const std::string& holder) override;
 
 private:
-    SqliteStore(Connection writes, Connection reads, const Clock& clock, std::string owner, Copies copies)
+    /// `writes` is a connection, or why there is none.
+    template <class Writes>
+    SqliteStore(Writes writes, Connection reads, const Clock& clock, std::string owner, Copies copies)
         : writer_(std::move(writes)), reads_(std::move(reads)), clock_(&clock), owner_(std::move(owner)),
           copies_(std::move(copies))
     {

@@ -4,6 +4,7 @@ namespace berth::store {
 
 Status Writer::write(const Work& work)
 {
+    if (refused_) return std::unexpected(*refused_);
     Pending mine{.work = &work};
     std::unique_lock lock(mutex_);
     waiting_.push_back(&mine);
@@ -31,20 +32,20 @@ void Writer::commit(std::vector<Pending*>& batch)
         for (Pending* one : batch)
             if (one->result) one->result = std::unexpected(error);
     };
-    if (auto begun = connection_.execute("BEGIN IMMEDIATE"); !begun) {
+    if (auto begun = connection_->execute("BEGIN IMMEDIATE"); !begun) {
         fail_all(begun.error());
         return;
     }
     for (Pending* one : batch) {
-        one->result = connection_.execute("SAVEPOINT one");
-        if (one->result) one->result = (*one->work)(connection_);
+        one->result = connection_->execute("SAVEPOINT one");
+        if (one->result) one->result = (*one->work)(*connection_);
         const char* end = one->result ? "RELEASE one" : "ROLLBACK TO one; RELEASE one";
         // An error that ended the whole transaction took the savepoint with it; the commit will tell.
-        if (auto ended = connection_.execute(end); !ended && one->result) one->result = std::move(ended);
+        if (auto ended = connection_->execute(end); !ended && one->result) one->result = std::move(ended);
     }
-    auto committed = connection_.execute("COMMIT");
+    auto committed = connection_->execute("COMMIT");
     if (committed) return;
-    (void)connection_.execute("ROLLBACK");
+    (void)connection_->execute("ROLLBACK");
     fail_all(committed.error());
 }
 

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "store/sqlite/connection.hpp"
@@ -14,6 +15,8 @@ namespace berth::store {
 class Writer {
 public:
     explicit Writer(Connection connection) : connection_(std::move(connection)) {}
+    /// One that writes nothing, and says why.
+    explicit Writer(Error refused) : refused_(std::move(refused)) {}
 
     using Work = std::function<Status(Connection&)>;
     /// Returns when `work` is on disk, or has failed and left nothing.
@@ -31,7 +34,8 @@ private:
     std::condition_variable changed_;
     std::vector<Pending*> waiting_;
     bool busy_ = false; ///< somebody commits for everybody who waited when he began
-    Connection connection_;
+    std::optional<Connection> connection_;
+    std::optional<Error> refused_;
 };
 
 } // namespace berth::store

@@ -295,10 +295,10 @@ TEST(KeeperStreams, TellTheExitAlsoWhenTheDiskTakesNotOneByteMore)
     const std::string gate = keeper.dir.path() + "/gate";
     ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
     const ExecLog log = must(ExecLog::create(disk.get(), ExecLog::Streams::Separate));
-    // Many small writes: each wants a record, and the index would have to grow for them.
+    // More writes than a page of the index has records, each read by itself.
     KeeperExec what = keeper.shell(1, "echo first; read x <" + gate +
-                                          "; i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done; "
-                                          "echo last >&2; exit 7");
+                                          "; i=0; while [ $i -lt 200 ]; do echo $i; sleep 0.003; "
+                                          "i=$((i+1)); done; echo last >&2; exit 7");
     ASSERT_TRUE(must(client.exec(what, log)).started());
     ExecFollower follower =
         must(ExecFollower::follow(must(ExecLog::open(disk.get())), 1, 0, keeper.client()));

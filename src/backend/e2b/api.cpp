@@ -17,7 +17,8 @@ using http_client::HttpAnswer;
 constexpr int kTries = 4;
 constexpr auto kFirstPause = 200ms;
 constexpr auto kLongestPause = 30s;
-constexpr auto kPatience = 120s; // a sandbox may take its time to be made
+constexpr auto kPatience = 120s;    // a sandbox may take its time to be made, or paused
+constexpr auto kLookPatience = 20s; // a question is answered at once
 constexpr auto kPlanLimit = 3600s;
 constexpr std::size_t kLongestMessage = 400;
 constexpr std::size_t kMostPages = 1000;
@@ -76,7 +77,7 @@ Result<HttpAnswer> Api::call(std::string_view method, const std::string& target,
                                      .body = std::move(body)};
     if (!request.body.empty()) request.headers["Content-Type"] = "application/json";
     for (int tries = 0;; ++tries) {
-        auto got = client_.call(request, {.patience = kPatience});
+        auto got = client_.call(request, {.patience = method == "GET" ? kLookPatience : kPatience});
         const auto pause = pause_before_next(got, again, tries);
         if (pause && tries + 1 < kTries) {
             std::this_thread::sleep_for(*pause);

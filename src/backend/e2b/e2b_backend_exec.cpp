@@ -107,7 +107,8 @@ Status E2bBackend::begin_exec(Cloud& cloud, const std::string& id, const ExecSpe
         const std::scoped_lock lock(mutex_);
         std::erase_if(running_, [](const auto& one) { return one.second->done(); });
         std::erase_if(inputs_, [&](const auto& one) {
-            return !running_.contains(one.first) && one.second.use_count() == 1 && one.second->idle();
+            const auto status = ended(one.second->instance(), one.first);
+            return !status || *status;
         });
         running_[spec.id] = *std::move(running);
         if (!keep_alive_)

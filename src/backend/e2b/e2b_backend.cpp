@@ -78,7 +78,8 @@ E2bBackend::E2bBackend(LocalState state, BlockingPool& pool, Result<Config> conf
         unusable_ = std::unexpected(std::move(config).error());
 }
 
-E2bBackend::~E2bBackend() = default;
+/// Its thread looks at the rest: it goes first.
+E2bBackend::~E2bBackend() { keep_alive_.reset(); }
 
 Result<Cloud*> E2bBackend::cloud()
 {

@@ -350,7 +350,7 @@ Task<Result<std::vector<ExecInfo>>> E2bBackend::execs(SandboxHandle sandbox)
             const auto directory = state_.instance(id);
             if (!directory && directory.error().code == Code::NotFound) return std::vector<ExecInfo>{};
             if (!directory) return std::unexpected(directory.error());
-            BERTH_TRY(const auto all, keeping::list_logs(directory->get(), keeping::LogKeeper::Lives));
+            BERTH_TRY(auto all, keeping::list_logs(directory->get(), keeping::LogKeeper::Lives));
             bool adopted = false;
             for (const auto& one : all) {
                 if (!one.running) continue;

@@ -26,5 +26,6 @@ namespace berth::bench {
 [[nodiscard]] Result<std::vector<Table>> bench_log(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_fork(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_docker(Context& context);
+[[nodiscard]] Result<std::vector<Table>> bench_tti(Context& context);
 
 } // namespace berth::bench

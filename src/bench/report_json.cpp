@@ -36,6 +36,7 @@ json::Object series_json(const Series& series)
     out["min"] = s.min;
     out["p50"] = s.p50;
     out["p90"] = s.p90;
+    out["p95"] = s.p95;
     out["p99"] = s.p99;
     return out;
 }

@@ -87,19 +87,19 @@ void render_table(std::string& out, const Table& table, double loosen)
     const auto head = [&](std::string_view text, std::size_t columns) {
         return pad(std::string(text), columns);
     };
-    out += trimmed(fmt::format("{}  {}{}{}{}{}  {}{}  verdict", head(table.name, names + 2),
-                               head("p50", kNumber), head("p90", kNumber), head("p99", kNumber),
-                               head("min", kNumber), head("ratio", values), head("at best", kBest),
-                               head("bar", kNumber)));
+    out += trimmed(fmt::format("{}  {}{}{}{}{}{}  {}{}  verdict", head(table.name, names + 2),
+                               head("p50", kNumber), head("p90", kNumber), head("p95", kNumber),
+                               head("p99", kNumber), head("min", kNumber), head("ratio", values),
+                               head("at best", kBest), head("bar", kNumber)));
     for (const auto& series : table.series) {
         const auto s = summarize(series.all());
         std::string line = "  " + pad(series.name, names) + "  ";
-        for (const double value : {s.p50, s.p90, s.p99, s.min})
+        for (const double value : {s.p50, s.p90, s.p95, s.p99, s.min})
             line += pad(s.count == 0 ? "-" : show(value, series.unit), kNumber);
         bool told = false;
         for (const auto& one : judged) {
             if (one.claim.subject != series.name) continue;
-            if (told) line = std::string(names + 4 + 4 * kNumber, ' ');
+            if (told) line = std::string(names + 4 + 5 * kNumber, ' ');
             out += trimmed(fmt::format("{}{}  {}{}  {}", line, pad(value_text(one, table), values),
                                        pad(best_text(one), kBest), pad(bar_text(one, table), kNumber),
                                        verdict_text(one)));

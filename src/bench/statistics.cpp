@@ -24,6 +24,7 @@ Summary summarize(std::vector<double> samples)
             .min = samples.front(),
             .p50 = rank(samples, 0.50),
             .p90 = rank(samples, 0.90),
+            .p95 = rank(samples, 0.95),
             .p99 = rank(samples, 0.99)};
 }
 

@@ -11,6 +11,7 @@ struct Summary {
     double min = 0;
     double p50 = 0;
     double p90 = 0;
+    double p95 = 0;
     double p99 = 0;
 };
 

@@ -225,6 +225,27 @@ def what_comes_instead_of_a_start_is_an_error(program, place):
 
 
 @check
+def output_before_the_start_is_refused(program, place):
+    data = envelope({"event": {"data": {"stdout": "YQ=="}}})
+    code, out, err, _ = after_create(program, place, lambda c, p, b: chunked(c, data, START, END))
+    assert code == 125 and out == "", (code, out, err)
+
+
+@check
+def a_list_without_end_is_refused(program, place):
+    page = [0]
+
+    def endless(connection, request, head, body):
+        page[0] += 1
+        listed = {**MADE, "state": "running", "startedAt": "2026-01-01T00:00:00Z", "metadata": {"x": "y" * 900}}
+        respond(connection, 200, [listed] * 100, X_Next_Token=str(page[0] // 2))
+
+    liar = Liar(endless)
+    code, _, err = person(program, place, liar).run("create", "--backend", "e2b", timeout=60)
+    assert code != 0 and "without end" in err, (code, err)
+
+
+@check
 def a_server_that_goes_away_is_never_a_success(program, place):
     def stream(connection, path, body):
         if path.endswith("/Start"):

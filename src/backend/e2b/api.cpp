@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
@@ -17,10 +18,11 @@ using http_client::HttpAnswer;
 constexpr int kTries = 4;
 constexpr auto kFirstPause = 200ms;
 constexpr auto kLongestPause = 30s;
-constexpr auto kPatience = 120s; // a sandbox may take its time to be made
+constexpr auto kPatience = 120s;    // a sandbox may take its time to be made, or paused
+constexpr auto kLookPatience = 20s; // a question is answered at once
 constexpr auto kPlanLimit = 3600s;
 constexpr std::size_t kLongestMessage = 400;
-constexpr std::size_t kMostPages = 1000;
+constexpr std::size_t kMostListed = 100'000;
 
 /// How long to wait before asking again; nothing: that would help nobody.
 std::optional<std::chrono::milliseconds> pause_before_next(const http_client::Client::Outcome& got,
@@ -76,7 +78,7 @@ Result<HttpAnswer> Api::call(std::string_view method, const std::string& target,
                                      .body = std::move(body)};
     if (!request.body.empty()) request.headers["Content-Type"] = "application/json";
     for (int tries = 0;; ++tries) {
-        auto got = client_.call(request, {.patience = kPatience});
+        auto got = client_.call(request, {.patience = method == "GET" ? kLookPatience : kPatience});
         const auto pause = pause_before_next(got, again, tries);
         if (pause && tries + 1 < kTries) {
             std::this_thread::sleep_for(*pause);
@@ -129,7 +131,7 @@ Result<std::vector<e2b::SandboxView>> Api::list(const std::map<std::string, std:
     const std::string filter =
         metadata.empty() ? "" : "metadata=" + percent_encode(e2b::metadata_filter(metadata)) + "&";
     std::string token;
-    for (std::size_t page = 0; page < kMostPages; ++page) {
+    for (;;) {
         const std::string next = token.empty() ? "" : "&nextToken=" + percent_encode(token);
         BERTH_TRY(const auto answer, call("GET",
                                           fmt::format("/v2/sandboxes?{}state={}&limit=100{}", filter,
@@ -137,8 +139,10 @@ Result<std::vector<e2b::SandboxView>> Api::list(const std::map<std::string, std:
                                           {}, Again::Harmless));
         BERTH_TRY(auto some, e2b::read_sandboxes(answer.body));
         std::ranges::move(some, std::back_inserter(out));
-        token = answer.header("x-next-token");
+        const auto before = std::exchange(token, answer.header("x-next-token"));
         if (token.empty()) break;
+        if (token == before || out.size() > kMostListed)
+            return fail(Code::Unavailable, "the E2B server lists sandboxes without end");
     }
     std::ranges::sort(out, [](const auto& a, const auto& b) {
         return a.started != b.started ? a.started > b.started : a.id < b.id;

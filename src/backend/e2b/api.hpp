@@ -43,7 +43,7 @@ private:
 
     Config config_;
     http_client::Client client_;
-    std::atomic<std::int64_t> longest_{24 * 3600};
+    std::atomic<std::int64_t> longest_{86'400};
 };
 
 /// The error that a refusal of a server stands for, with its own words, bounded.

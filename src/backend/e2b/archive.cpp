@@ -248,11 +248,12 @@ Status read_tree(Files& files, const FilePath& directory, const ArchiveOptions& 
                                                 .user = directory.user,
                                                 .out = {}},
                                                path));
-        for (const auto& one : split(others.out, '\0'))
-            if (one.size() > 1 && !(options.whole && one.front() == 'p'))
-                options.left_out(one.substr(1), one.front() == 's'   ? "a socket"
-                                                : one.front() == 'p' ? "a pipe"
-                                                                     : "a device");
+        for (const auto& one : split(others.out, '\0')) {
+            if (one.size() < 2) continue;
+            const char kind = one.front();
+            if (kind == 'p' && options.whole) continue;
+            options.left_out(one.substr(1), kind == 's' ? "a socket" : kind == 'p' ? "a pipe" : "a device");
+        }
     }
     std::vector<std::string> arguments{path, whole, mounts};
     for (const auto& skip : options.skip) arguments.push_back(literal(skip));

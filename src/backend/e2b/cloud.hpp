@@ -43,6 +43,18 @@ public:
         }
     }
 
+    /// The same for what cannot be done again: its source is read.
+    template <class F> auto once(const std::string& id, F work) -> std::invoke_result_t<F, const Session&>
+    {
+        auto session = this->session(id);
+        if (!session) return std::unexpected(std::move(session).error());
+        auto done = work(std::as_const(*session));
+        if (done || !not_running(done.error())) return done;
+        forget(id);
+        if (auto why = this->session(id); !why) return std::unexpected(std::move(why).error());
+        return done;
+    }
+
 private:
     Api api_;
     Envd envd_;

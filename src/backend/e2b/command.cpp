@@ -156,7 +156,7 @@ e2b::StartRequest start_of(const ExecSpec& spec, const std::string& workdir)
         if (is_text(name) && is_text(value))
             out.process.envs[name] = value;
         else
-            out.process.args.push_back(escape(name + "=" + value));
+            out.process.args.push_back(escape(fmt::format("{}={}", name, value)));
     }
     for (const auto& one : spec.argv) out.process.args.push_back(escape(one));
     return out;

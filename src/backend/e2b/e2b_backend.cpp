@@ -65,9 +65,8 @@ Status end_processes(Envd& envd, const Session& session, int signo)
 Result<std::unique_ptr<Backend>> E2bBackend::open(const BackendOptions& options)
 {
     if (options.pool == nullptr) return fail(Code::Invalid, "backend e2b needs a pool for blocking work");
-    BERTH_TRY(auto state, LocalState::open(options.state_path));
     return std::unique_ptr<Backend>(
-        new E2bBackend(std::move(state), *options.pool, read_config(config_environment())));
+        new E2bBackend(LocalState(options.state_path), *options.pool, read_config(config_environment())));
 }
 
 E2bBackend::E2bBackend(LocalState state, BlockingPool& pool, Result<Config> config)
@@ -79,7 +78,8 @@ E2bBackend::E2bBackend(LocalState state, BlockingPool& pool, Result<Config> conf
         unusable_ = std::unexpected(std::move(config).error());
 }
 
-E2bBackend::~E2bBackend() = default;
+/// Its thread looks at the rest: it goes first.
+E2bBackend::~E2bBackend() { keep_alive_.reset(); }
 
 Result<Cloud*> E2bBackend::cloud()
 {
@@ -232,8 +232,9 @@ void E2bBackend::let_go(const std::string& id)
 Task<Result<std::vector<Found>>> E2bBackend::scan()
 {
     co_return co_await pool_.call([&]() -> Result<std::vector<Found>> {
-        // Who never used it has none; asking for them must not need a key.
-        if (!unusable_) return std::vector<Found>{};
+        // Who never used it has none: nobody's server is asked because a key for it is somewhere.
+        if (!state_.used()) return std::vector<Found>{};
+        if (!unusable_) return std::unexpected(unusable_.error());
         BERTH_TRY(const auto all, cloud_->api().list(filter_all()));
         std::vector<Found> out;
         for (const auto& view : all)

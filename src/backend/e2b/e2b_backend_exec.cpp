@@ -107,7 +107,8 @@ Status E2bBackend::begin_exec(Cloud& cloud, const std::string& id, const ExecSpe
         const std::scoped_lock lock(mutex_);
         std::erase_if(running_, [](const auto& one) { return one.second->done(); });
         std::erase_if(inputs_, [&](const auto& one) {
-            return !running_.contains(one.first) && one.second.use_count() == 1 && one.second->idle();
+            const auto status = ended(one.second->instance(), one.first);
+            return !status || *status;
         });
         running_[spec.id] = *std::move(running);
         if (!keep_alive_)
@@ -349,7 +350,7 @@ Task<Result<std::vector<ExecInfo>>> E2bBackend::execs(SandboxHandle sandbox)
             const auto directory = state_.instance(id);
             if (!directory && directory.error().code == Code::NotFound) return std::vector<ExecInfo>{};
             if (!directory) return std::unexpected(directory.error());
-            BERTH_TRY(const auto all, keeping::list_logs(directory->get(), keeping::LogKeeper::Lives));
+            BERTH_TRY(auto all, keeping::list_logs(directory->get(), keeping::LogKeeper::Lives));
             bool adopted = false;
             for (const auto& one : all) {
                 if (!one.running) continue;

@@ -81,7 +81,8 @@ Task<Status> E2bBackend::remove_file(SandboxHandle sandbox, FilePath file, Remov
 Task<Result<UniqueFd>> E2bBackend::open_file(SandboxHandle sandbox, FilePath file)
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Result<UniqueFd> {
-        BERTH_TRY(auto spool, nameless_file(state_.fd()));
+        BERTH_TRY(const auto directory, state_.directory());
+        BERTH_TRY(auto spool, nameless_file(directory.get()));
         const ByteSink keep = [&](std::string_view bytes) { return write_all(spool.get(), bytes); };
         BERTH_CHECK(Files(cloud, id).read(file, kLargest, keep));
         if (::lseek(spool.get(), 0, SEEK_SET) != 0) return fail_errno("reading {}", printable(file.path));
@@ -124,7 +125,8 @@ Task<Status> E2bBackend::write_archive(SandboxHandle sandbox, FilePath directory
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Status {
         Files files(cloud, id);
-        return write_tree(files, state_.fd(), directory, source, limits);
+        BERTH_TRY(const auto spool, state_.directory());
+        return write_tree(files, spool.get(), directory, source, limits);
     });
 }
 

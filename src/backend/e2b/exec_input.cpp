@@ -69,12 +69,6 @@ Status ExecInput::close(std::uint64_t id)
     return {};
 }
 
-bool ExecInput::idle()
-{
-    const std::scoped_lock lock(mutex_);
-    return waiting_.empty() && !sending_;
-}
-
 Status ExecInput::send(const std::string& bytes)
 {
     e2b::ProcessCall call;

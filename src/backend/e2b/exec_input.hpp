@@ -23,8 +23,7 @@ public:
     /// As Backend::write_input and close_input.
     [[nodiscard]] Result<std::size_t> write(std::uint64_t id, std::string_view bytes);
     [[nodiscard]] Status close(std::uint64_t id);
-    /// It has nothing to give: its thread can be ended without a wait.
-    [[nodiscard]] bool idle();
+    [[nodiscard]] const std::string& instance() const noexcept { return instance_; }
 
 private:
     void run();

@@ -183,7 +183,7 @@ Result<CommandEnd> Files::run(const Command& command, std::string_view what)
 Result<std::string> Files::stage(const std::string& user, const ByteSource& source)
 {
     std::string path = "/tmp/.berth-" + random_hex(16);
-    BERTH_CHECK(cloud_.with(instance_, [&](const Session& session) {
+    BERTH_CHECK(cloud_.once(instance_, [&](const Session& session) {
         return cloud_.envd().upload(session, path, user, source);
     }));
     return path;

@@ -2,6 +2,7 @@
 
 #include "backend/e2b/command.hpp"
 #include "base/log.hpp"
+#include "base/strings.hpp"
 
 namespace berth::e2b_client {
 
@@ -88,10 +89,11 @@ void RunningExec::wait_done(SteadyTime until) const
 void RunningExec::run(std::optional<Session> session, std::string first)
 {
     std::string message = std::move(first);
-    SteadyTime heard = now();
+    SteadyTime broken = now(); // since when nothing was heard that should have been
     std::chrono::milliseconds breath = kFirstBreath;
     for (;;) {
         StreamEnd end;
+        bool spoke = false;
         if (!session) {
             auto fresh = cloud_.session(wish_.instance);
             if (fresh)
@@ -102,11 +104,15 @@ void RunningExec::run(std::optional<Session> session, std::string first)
         if (session) {
             const char* const method = reconnecting_ ? "process.Process/Connect" : "process.Process/Start";
             const auto on_message = [&](std::string_view text) {
-                heard = now();
-                breath = kFirstBreath;
+                spoke = true;
                 return take(text);
             };
             end = cloud_.envd().stream(*session, method, message, wish_.user, on_message, cord_);
+        }
+        // A quiet stream may have been silent for long before it broke: the time counts from then.
+        if (spoke) {
+            broken = now();
+            breath = kFirstBreath;
         }
         Error why;
         const Next next = judge(std::move(end), why);
@@ -116,7 +122,7 @@ void RunningExec::run(std::optional<Session> session, std::string first)
             failed_ = std::move(why);
             break;
         }
-        if (next == Next::Lost || now() >= heard + kReach) {
+        if (next == Next::Lost || now() >= broken + kReach) {
             lost_ = std::move(why);
             break;
         }
@@ -136,14 +142,16 @@ Status RunningExec::take(std::string_view message)
 {
     BERTH_TRY(const auto event, e2b::read_event(message));
     auto& writer = wish_.writer;
-    if (event.pid && !reconnecting_) {
+    if (event.pid && reconnecting_) {
+        BERTH_CHECK(writer.gap());
+    } else if (event.pid && writer.pid() == 0) {
         BERTH_CHECK(writer.start(static_cast<int>(*event.pid)));
         const std::scoped_lock lock(mutex_);
         begun_ = true;
         changed_.notify_all();
-    } else if (event.pid) {
-        BERTH_CHECK(writer.gap());
     }
+    if (writer.pid() == 0 && (event.stream || event.ended))
+        return fail(Code::Invalid, "the stream of {} does not begin with a start", wish_.exec);
     if (event.stream && !event.bytes.empty()) BERTH_CHECK(writer.output(kind_of(*event.stream), event.bytes));
     if (event.ended) BERTH_CHECK(writer.exit(e2b::wait_status(event).value_or(keeper::kStatusUnknown)));
     return {};
@@ -180,6 +188,7 @@ RunningExec::Next RunningExec::judge(StreamEnd end, Error& why)
             return Next::Done;
         }
         why = connect::error_of(*end.failure);
+        why.message = printable(why.message, 300);
         // The daemon has forgotten it, or has ended it at a deadline of somebody's.
         if (end.failure->status == connect::Status::NotFound ||
             end.failure->status == connect::Status::DeadlineExceeded)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/ids.hpp"
 #include "base/io.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr const char* kStart = "start.json";
 constexpr const char* kWriter = "writer";
+constexpr const char* kMaking = ".making";
 constexpr std::chrono::milliseconds kMakingPatience{30'000};
 
 Result<UniqueFd> open_directory_at(int dir, const std::string& name)
@@ -43,50 +45,47 @@ Status check_exec(const std::string& exec)
 
 } // namespace
 
-Result<LocalState> LocalState::open(const std::string& state_path)
+Result<UniqueFd> LocalState::directory() const
 {
-    const std::string path = state_path + "/e2b-client";
-    BERTH_CHECK(make_dirs(path, 0700));
-    UniqueFd top(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!top) return fail_errno("opening {}", path);
-    return LocalState(std::move(top));
+    BERTH_CHECK(make_dirs(path_, 0700));
+    UniqueFd top(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!top) return fail_errno("opening {}", path_);
+    return top;
 }
+
+bool LocalState::used() const { return ::access(fmt::format("{}/{}", path_, kMaking).c_str(), F_OK) == 0; }
 
 Result<UniqueFd> LocalState::instance(const std::string& id) const
 {
     if (!e2b::is_cloud_id(id)) return fail(Code::Invalid, "'{}' is no id of E2B", printable(id, 60));
-    return open_directory_at(top_.get(), id);
+    return open_directory_at(AT_FDCWD, path_ + "/" + id);
 }
 
 Result<UniqueFd> LocalState::make_instance(const std::string& id) const
 {
     if (!e2b::is_cloud_id(id)) return fail(Code::Invalid, "'{}' is no id of E2B", printable(id, 60));
-    BERTH_TRY(auto directory, make_directory_at(top_.get(), id));
-    BERTH_TRY([[maybe_unused]] const auto execs, make_directory_at(directory.get(), "exec"));
-    return directory;
+    BERTH_TRY(const auto top, directory());
+    BERTH_TRY(auto made, make_directory_at(top.get(), id));
+    BERTH_TRY([[maybe_unused]] const auto execs, make_directory_at(made.get(), "exec"));
+    return made;
 }
 
 Status LocalState::remove_instance(const std::string& id) const
 {
     if (!e2b::is_cloud_id(id)) return fail(Code::Invalid, "'{}' is no id of E2B", printable(id, 60));
-    auto gone = sys::remove_tree(top_.get(), id);
+    BERTH_TRY(const auto top, directory());
+    auto gone = sys::remove_tree(top.get(), id);
     if (!gone && gone.error().code == Code::NotFound) return {};
     return gone;
-}
-
-Result<std::vector<std::string>> LocalState::instances() const
-{
-    BERTH_TRY(auto names, list_names(top_.get()));
-    std::erase_if(names, [](const auto& name) { return !e2b::is_cloud_id(name); });
-    return names;
 }
 
 Result<UniqueFd> LocalState::lock_making(const std::string& name) const
 {
     // A few files that stay: one that is removed while somebody waits for it would be two.
-    BERTH_TRY(const auto directory, make_directory_at(top_.get(), ".making"));
+    BERTH_TRY(const auto top, directory());
+    BERTH_TRY(const auto making, make_directory_at(top.get(), kMaking));
     const std::string slot = sha256_hex(name).substr(0, 2);
-    UniqueFd file(::openat(directory.get(), slot.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    UniqueFd file(::openat(making.get(), slot.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) return fail_errno("opening the lock of {}", name);
     if (!keeping::lock_within(file.get(), keeping::Use::Alone, kMakingPatience))
         return fail(Code::Unavailable, "{} is being made by somebody else", name);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -15,27 +14,29 @@ struct ExecStart {
     bool input = false;
 };
 
-/// What this machine keeps of sandboxes that live elsewhere, below "e2b-client" in the state directory: a directory
-/// for each instance with the logs of the execs that were started from here.
+/// What this machine keeps of sandboxes that live elsewhere, below "e2b-client" in the state directory: a
+/// directory for each instance with the logs of the execs that were started from here.
 class LocalState {
 public:
-    [[nodiscard]] static Result<LocalState> open(const std::string& state_path);
+    /// Nothing is made until it is needed: not everybody uses this backend.
+    explicit LocalState(const std::string& state_path) : path_(state_path + "/e2b-client") {}
+
+    /// Whether a sandbox was ever made from here.
+    [[nodiscard]] bool used() const;
 
     /// NotFound when nothing was started from here.
     [[nodiscard]] Result<UniqueFd> instance(const std::string& id) const;
     [[nodiscard]] Result<UniqueFd> make_instance(const std::string& id) const;
     [[nodiscard]] Status remove_instance(const std::string& id) const;
-    /// Those that have a directory.
-    [[nodiscard]] Result<std::vector<std::string>> instances() const;
 
     /// Held alone while one is made: "sbx_….2".
     [[nodiscard]] Result<UniqueFd> lock_making(const std::string& name) const;
 
-    [[nodiscard]] int fd() const noexcept { return top_.get(); }
+    /// The directory itself, for what is read twice.
+    [[nodiscard]] Result<UniqueFd> directory() const;
 
 private:
-    explicit LocalState(UniqueFd top) : top_(std::move(top)) {}
-    UniqueFd top_;
+    std::string path_;
 };
 
 /// A directory below `instance` for one exec. Conflict: it was started before.

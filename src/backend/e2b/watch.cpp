@@ -1,5 +1,6 @@
 #include "backend/e2b/watch.hpp"
 
+#include "base/strings.hpp"
 #include "protocol/e2b/filesystem.hpp"
 
 namespace berth::e2b_client {
@@ -95,6 +96,7 @@ void Watch::run()
             auto end = cloud_.envd().stream(*session, "filesystem.Filesystem/WatchDir",
                                             e2b::watch_request(path_, true), user_, on_message, cord_);
             why = end.told && end.failure ? connect::error_of(*end.failure) : std::move(end.cut);
+            why.message = printable(why.message, 300);
             if (not_running(why)) cloud_.forget(instance_);
         } else {
             why = std::move(session).error();

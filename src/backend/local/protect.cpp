@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
@@ -160,6 +161,14 @@ std::vector<std::pair<UniqueFd, std::string>> missing_places(const Plan& plan)
     return out;
 }
 
+/// A temporary directory of this machine or of whoever runs us, and nobody's workspace.
+bool is_temporary(const Bind& bind)
+{
+    const char* const own = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    return !bind.workspace &&
+           (bind.target == "/tmp" || bind.target == "/var/tmp" || (own != nullptr && bind.path == own));
+}
+
 } // namespace
 
 bool has_content(int dir)
@@ -185,9 +194,7 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
     (void)sweep(held.state_); // what killed runs left; what cannot be looked at now is another time's
     for (const Bind& bind : plan.binds) {
         if (names.empty() || bind.file || bind.mode != Mount::Mode::ReadWrite) continue;
-        if (plan.layers.kind == Template::Kind::Live &&
-            (bind.target == "/tmp" || bind.target == "/var/tmp") && !bind.workspace)
-            continue;
+        if (plan.layers.kind == Template::Kind::Live && is_temporary(bind)) continue;
         const bool writable = std::ranges::any_of(plan.files.rules, [&](const policy::BoundRule& rule) {
             return rule.access == policy::Access::Write && !rule.path.empty() &&
                    (within(bind.target, rule.path) || within(rule.path, bind.target));

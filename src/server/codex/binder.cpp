@@ -79,6 +79,8 @@ std::string resolve_missing(const std::string& path)
     }
 }
 
+constexpr std::size_t kMaxRules = 4096;
+
 class Binder {
 public:
     Binder(const Intent& intent, const std::string& cwd, const Ceiling& ceiling, const Places& places)
@@ -89,7 +91,12 @@ public:
     Result<Bound> run()
     {
         BERTH_CHECK(find_roots());
-        for (const auto& entry : intent_.permissions.entries) BERTH_CHECK(add_entry(entry));
+        for (const auto& entry : intent_.permissions.entries) {
+            BERTH_CHECK(add_entry(entry));
+            // Each root multiplies them; what nobody could mount is not resolved to the end.
+            if (rules_.size() + globs_.size() > kMaxRules)
+                return fail(Code::Invalid, "the intent has more than {} rules", kMaxRules);
+        }
         BERTH_CHECK(check_granted());
         BERTH_CHECK(check_narrowings());
         BERTH_CHECK(protect_names());
@@ -184,8 +191,7 @@ private:
     {
         if (const auto real = real_path(path)) {
             own_.push_back(*real);
-            // Everybody's: no name in them is protected.
-            if (*real == "/tmp" || *real == "/var/tmp") bound_.temporary.push_back(*real);
+            bound_.temporary.push_back(*real); // everybody's: no name in them is protected
         }
         add(path, access, false, false);
     }
@@ -229,21 +235,40 @@ private:
             std::string pattern = policy::escape_pattern(place);
             if (!glob.pattern.starts_with('/')) pattern += '/';
             pattern += glob.pattern;
-            BERTH_TRY(const auto target, policy::parse_target(pattern));
-            if (const auto* set = std::get_if<policy::Glob>(&target))
-                globs_.push_back(set->text);
-            else
-                add(pattern, Access::Deny, false, true); // a pattern of one name
+            BERTH_CHECK(add_pattern(pattern));
         }
+        return {};
+    }
+
+    /// As it is written, and where its beginning really leads: files are asked for by both names.
+    Status add_pattern(const std::string& pattern)
+    {
+        BERTH_TRY(const auto target, policy::parse_target(pattern));
+        const auto* set = std::get_if<policy::Glob>(&target);
+        if (set == nullptr) {
+            add(pattern, Access::Deny, false, true); // a pattern of one name
+            return {};
+        }
+        globs_.push_back(set->text);
+        const auto plain = pattern.substr(0, pattern.find_first_of("*?[{\\"));
+        const auto slash = plain.rfind('/');
+        if (slash == std::string::npos || slash == 0) return {};
+        const auto real = real_path(plain.substr(0, slash));
+        if (real && *real != plain.substr(0, slash))
+            globs_.push_back((*real == "/" ? "" : policy::escape_pattern(*real)) + pattern.substr(slash));
         return {};
     }
 
     [[nodiscard]] Access by_rules(const std::string& path) const
     {
-        Access access = Access::Deny;
-        for (const auto& [place, rule] : rules_) // sorted: a parent comes before what is below it
-            if (at_or_below(path, place) && !rule.missing) access = rule.access;
-        return access;
+        for (std::string at = path;;) {
+            const auto found = rules_.find(at);
+            if (found != rules_.end() && !found->second.missing) return found->second.access;
+            if (at == "/" || at.empty()) return Access::Deny;
+            const auto slash = at.rfind('/');
+            at.resize(slash == std::string::npos || slash == 0 ? 1 : slash);
+            if (slash == std::string::npos) return Access::Deny;
+        }
     }
 
     /// What is granted must exist, or be skipped; what is writable must lie where the operator says.

@@ -66,7 +66,7 @@ public:
             (void)co_await exchange.send(say(429, "too many requests"));
             co_return;
         }
-        co_await room_->welcome(exchange);
+        co_await room_->welcome(exchange, *tenant);
     }
 
     Task<void> tick() override

@@ -20,15 +20,19 @@ constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kUnderWay = 1024;
 constexpr std::size_t kMessage = std::size_t{64} << 20;
 constexpr std::size_t kUnsent = std::size_t{64} << 20;
+constexpr std::size_t kAsked = std::size_t{64} << 20; ///< bytes of requests that are not answered yet
+constexpr std::size_t kFileCalls = 4;                 ///< at once: each may hold a whole file
 constexpr auto kProbe = 2s;
-constexpr auto kTakeOver = 300ms;
+constexpr auto kTakeOver = 1500ms; // on a busy machine a client that hung up is seen late
 
 json::Value nothing() { return json::Object{}; }
 
 } // namespace
 
-Connection::Connection(Sessions& sessions, std::unique_ptr<Wire> wire, asio::any_io_executor loop)
-    : sessions_(sessions), wire_(std::move(wire)), loop_(loop), changed_(loop, SteadyTime::max())
+Connection::Connection(Sessions& sessions, std::string tenant, std::unique_ptr<Wire> wire,
+                       asio::any_io_executor loop)
+    : sessions_(sessions), tenant_(std::move(tenant)), wire_(std::move(wire)), loop_(loop),
+      changed_(loop, SteadyTime::max())
 {
 }
 
@@ -38,7 +42,7 @@ Task<void> Connection::run()
     while (!over_) {
         auto text = co_await wire_->read();
         if (!text || !take(*std::move(text))) break;
-        while ((under_way_ >= kUnderWay || unsent_ > kUnsent) && !over_)
+        while ((under_way_ >= kUnderWay || unsent_ > kUnsent || asked_ > kAsked) && !over_)
             (void)co_await changed_.async_wait(as_value);
     }
     over_ = true;
@@ -72,11 +76,14 @@ bool Connection::take(std::string text)
     }
     if (auto* const request = std::get_if<jsonrpc::Request>(&*message)) {
         ++under_way_;
+        asked_ += text.size();
         asio::co_spawn(
             loop_,
-            [](std::shared_ptr<Connection> self, jsonrpc::Request one) -> Task<void> {
+            [](std::shared_ptr<Connection> self, jsonrpc::Request one, std::size_t size) -> Task<void> {
                 co_await self->serve(std::move(one));
-            }(shared_from_this(), std::move(*request)),
+                self->asked_ -= size;
+                self->changed_.cancel();
+            }(shared_from_this(), std::move(*request), text.size()),
             asio::detached);
         return true;
     }
@@ -146,8 +153,15 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
     if (method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock" || method == "fs/close")
         co_return co_await answer_handle(method, std::move(request.params));
     // A client that asks for much and reads nothing waits, before anything is read for it.
-    while (unsent_ > kUnsent && !over_) (void)co_await changed_.async_wait(as_value);
-    if (group == "fs") co_return co_await answer_file(method, std::move(request.params));
+    while ((unsent_ > kUnsent || file_calls_ >= kFileCalls) && !over_)
+        (void)co_await changed_.async_wait(as_value);
+    if (group == "fs") {
+        ++file_calls_;
+        auto done = co_await answer_file(method, std::move(request.params));
+        --file_calls_;
+        changed_.cancel();
+        co_return done;
+    }
     if (method == "capabilityRoots/discoverV1") co_return discover(request.params);
     if (method == "capabilities/discoverV2") {
         json::Object out;
@@ -194,7 +208,7 @@ Task<Answer> Connection::initialize(json::Value params)
             co_return refused;
         }
     } else {
-        session_ = sessions_.open();
+        session_ = sessions_.open(tenant_);
     }
     session_->attach(*this);
     stage_ = Stage::Initialized;
@@ -211,7 +225,7 @@ Task<Answer> Connection::take_up(std::string id)
     const auto until = system_clock().steady() + kTakeOver;
     asio::steady_timer breath(loop_);
     for (;;) {
-        const auto session = sessions_.find(id);
+        const auto session = sessions_.find(id, tenant_);
         if (!session || over_)
             co_return refuse(jsonrpc::kInvalidRequest,
                              fmt::format("unknown session id {}", printable(id, 80)));

@@ -17,7 +17,8 @@ namespace berth::codex {
 /// one process keeps its order.
 class Connection final : public Listener, public std::enable_shared_from_this<Connection> {
 public:
-    Connection(Sessions& sessions, std::unique_ptr<Wire> wire, boost::asio::any_io_executor loop);
+    Connection(Sessions& sessions, std::string tenant, std::unique_ptr<Wire> wire,
+               boost::asio::any_io_executor loop);
 
     /// Until the client leaves or breaks the protocol. The wire is not used afterwards.
     Task<void> run();
@@ -55,6 +56,7 @@ private:
     Task<std::expected<T, RpcError>> on_files(std::optional<Intent> intent, std::string path, F work);
 
     Sessions& sessions_;
+    std::string tenant_; ///< whose key let it in
     std::unique_ptr<Wire> wire_;
     boost::asio::any_io_executor loop_;
     Stage stage_ = Stage::New;
@@ -66,6 +68,8 @@ private:
     std::deque<std::string> outgoing_;
     std::size_t unsent_ = 0;
     std::size_t under_way_ = 0;
+    std::size_t asked_ = 0;
+    std::size_t file_calls_ = 0;
     bool writing_ = false;
     bool over_ = false;
     boost::asio::steady_timer changed_;

@@ -51,7 +51,7 @@ Task<void> answer(http::Exchange& exchange, Room& room, const std::string& token
         (void)co_await exchange.send(
             http::text_response(401, "a token is needed: Authorization: Bearer TOKEN\n"));
     } else {
-        co_await room.welcome(exchange);
+        co_await room.welcome(exchange, {});
     }
 }
 

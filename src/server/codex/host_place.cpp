@@ -45,6 +45,10 @@ Access access_at(const Bound& bound, const std::string& spelled, const std::stri
     const auto* const mount = bound.mount_of(real);
     if (at_or_below(real, "/run") && (mount == nullptr || !at_or_below(mount->target, "/run")))
         return Access::Deny;
+    for (const auto& rule : bound.files.rules)
+        if (rule.access == Access::Deny && !rule.pattern.empty() &&
+            policy::glob_covers(rule.pattern, spelled))
+            return Access::Deny;
     // A name in a place that is denied leads nowhere, whatever lies behind it.
     if (bound.decide(spelled) == Access::Deny && !leads_to_granted(bound, spelled) &&
         bound.files.decide("/") != Access::Deny)

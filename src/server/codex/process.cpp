@@ -51,6 +51,7 @@ void Process::begin(local::Attended command, bool tty, bool input)
     tty_ = tty;
     state_ = State::Running;
     command_.emplace(std::move(command));
+    if (pending_ != 0) command_->signal(pending_);
     const auto attach = [&](UniqueFd& fd) {
         return fd ? std::make_shared<Descriptor>(loop_, fd.release()) : nullptr;
     };
@@ -271,11 +272,16 @@ void Process::hold() { held_until_ = now() + kHold; }
 
 void Process::interrupt()
 {
+    if (starting() && pending_ == 0) pending_ = SIGINT;
     if (state_ == State::Running && !exited_ && command_) command_->signal(SIGINT);
 }
 
 bool Process::kill()
 {
+    if (starting()) {
+        pending_ = SIGKILL;
+        return true;
+    }
     if (state_ != State::Running || exited_ || !command_) return false;
     command_->kill();
     return true;

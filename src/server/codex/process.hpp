@@ -79,6 +79,7 @@ private:
     BlockingPool& pool_;
     boost::asio::any_io_executor loop_;
     State state_ = State::Starting;
+    int pending_ = 0; ///< a signal that came before there was anything to send it to
     bool tty_ = false;
     std::optional<local::Attended> command_;
     std::shared_ptr<Descriptor> input_;

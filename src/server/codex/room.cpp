@@ -22,11 +22,12 @@ private:
 
 } // namespace
 
-Task<void> Room::welcome(http::Exchange& exchange)
+Task<void> Room::welcome(http::Exchange& exchange, std::string tenant)
 {
     const auto socket = co_await http::WebSocket::accept(exchange);
     if (!socket) co_return;
-    auto connection = std::make_shared<Connection>(sessions_, std::make_unique<SocketWire>(**socket), loop_);
+    auto connection = std::make_shared<Connection>(sessions_, std::move(tenant),
+                                                   std::make_unique<SocketWire>(**socket), loop_);
     present_.insert(connection.get());
     co_await connection->run();
     present_.erase(connection.get());
@@ -36,7 +37,7 @@ Task<void> Room::welcome(http::Exchange& exchange)
 Task<Status> Room::converse(int in, int out)
 {
     BERTH_CO_TRY(auto wire, make_line_wire(loop_, in, out));
-    auto connection = std::make_shared<Connection>(sessions_, std::move(wire), loop_);
+    auto connection = std::make_shared<Connection>(sessions_, std::string{}, std::move(wire), loop_);
     present_.insert(connection.get());
     co_await connection->run();
     present_.erase(connection.get());

@@ -17,7 +17,7 @@ public:
     }
 
     /// A request that wants to become a WebSocket, already let in. Returns when the client has left.
-    Task<void> welcome(http::Exchange& exchange);
+    Task<void> welcome(http::Exchange& exchange, std::string tenant);
     /// The same on lines.
     Task<Status> converse(int in, int out);
     Task<void> sweep() { co_await sessions_.sweep(); }

@@ -25,8 +25,9 @@ SteadyTime now() { return system_clock().steady(); }
 
 } // namespace
 
-Session::Session(std::string id, Executor& executor, asio::any_io_executor loop)
-    : id_(std::move(id)), executor_(executor), loop_(loop), flow_(loop, SteadyTime::max())
+Session::Session(std::string id, std::string tenant, Executor& executor, asio::any_io_executor loop)
+    : id_(std::move(id)), tenant_(std::move(tenant)), executor_(executor), loop_(loop),
+      flow_(loop, SteadyTime::max())
 {
 }
 
@@ -135,18 +136,18 @@ Task<void> Session::end()
     processes_.clear();
 }
 
-std::shared_ptr<Session> Sessions::open()
+std::shared_ptr<Session> Sessions::open(const std::string& tenant)
 {
     std::string id = make_bare_id(system_clock()) + random_hex(8);
-    auto session = std::make_shared<Session>(id, executor_, loop_);
+    auto session = std::make_shared<Session>(id, tenant, executor_, loop_);
     sessions_.emplace(std::move(id), session);
     return session;
 }
 
-std::shared_ptr<Session> Sessions::find(const std::string& id) const
+std::shared_ptr<Session> Sessions::find(const std::string& id, const std::string& tenant) const
 {
     const auto at = sessions_.find(id);
-    return at == sessions_.end() ? nullptr : at->second;
+    return at == sessions_.end() || at->second->tenant() != tenant ? nullptr : at->second;
 }
 
 Task<void> Sessions::close(std::shared_ptr<Session> session)

@@ -22,9 +22,10 @@ public:
 /// Processes and what is known of them, for as long as a client is there or may come back.
 class Session final : public Audience, public std::enable_shared_from_this<Session> {
 public:
-    Session(std::string id, Executor& executor, boost::asio::any_io_executor loop);
+    Session(std::string id, std::string tenant, Executor& executor, boost::asio::any_io_executor loop);
 
     [[nodiscard]] const std::string& id() const noexcept { return id_; }
+    [[nodiscard]] const std::string& tenant() const noexcept { return tenant_; }
     [[nodiscard]] Listener* listener() const noexcept { return listener_; }
     void attach(Listener& listener);
     void detach();
@@ -46,6 +47,7 @@ public:
 
 private:
     std::string id_;
+    std::string tenant_;
     Executor& executor_;
     boost::asio::any_io_executor loop_;
     Listener* listener_ = nullptr;
@@ -64,9 +66,9 @@ public:
     {
     }
 
-    [[nodiscard]] std::shared_ptr<Session> open();
-    /// Null when there is none of that id any more.
-    [[nodiscard]] std::shared_ptr<Session> find(const std::string& id) const;
+    [[nodiscard]] std::shared_ptr<Session> open(const std::string& tenant);
+    /// Null when the tenant has none of that id any more.
+    [[nodiscard]] std::shared_ptr<Session> find(const std::string& id, const std::string& tenant) const;
     /// Ends at once.
     Task<void> close(std::shared_ptr<Session> session);
     /// What is over its time.

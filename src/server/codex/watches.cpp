@@ -62,11 +62,20 @@ bool Watches::add(const WatchParams& params)
         if (number) watch.names[*number].push_back(name);
         return number.has_value();
     };
-    for (const auto& path : params.missing)
-        if (::access(path.c_str(), F_OK) == 0 || !follow(path)) return false;
-    if (!follow(params.present)) return false;
-    watches_.push_back(std::move(watch));
-    return true;
+    bool good = true;
+    for (const auto& path : params.missing) good = good && ::access(path.c_str(), F_OK) != 0 && follow(path);
+    good = good && follow(params.present);
+    if (good) watches_.push_back(watch);
+    if (!good) drop(watch);
+    return good;
+}
+
+/// What no other watch needs is not watched any more: the kernel's budget is everybody's.
+void Watches::drop(const Watch& gone) const
+{
+    for (const auto& [number, names] : gone.names)
+        if (std::ranges::none_of(watches_, [&](const Watch& other) { return other.names.contains(number); }))
+            inotify_.remove(number);
 }
 
 Task<void> Watches::run()
@@ -76,7 +85,7 @@ Task<void> Watches::run()
         if (error) co_return;
         const auto events = inotify_.read();
         if (!events) co_return;
-        std::vector<std::int64_t> spent;
+        std::vector<Watch> spent;
         for (const auto& event : *events) {
             std::erase_if(watches_, [&](const Watch& watch) {
                 const auto at = watch.names.find(event.watch);
@@ -84,12 +93,14 @@ Task<void> Watches::run()
                 const bool hit =
                     at != watch.names.end() &&
                     (event.name.empty() || std::ranges::find(at->second, event.name) != at->second.end());
-                if (lost || hit) spent.push_back(watch.id);
+                if (lost || hit) spent.push_back(watch);
                 return lost || hit;
             });
         }
-        for (const auto id : spent)
-            if (fire_) fire_(id);
+        for (const auto& watch : spent) {
+            drop(watch);
+            if (fire_) fire_(watch.id);
+        }
     }
 }
 

@@ -27,16 +27,17 @@ public:
     void close() noexcept;
 
 private:
-    Watches(boost::asio::any_io_executor loop, sys::Inotify inotify, std::function<void(std::int64_t)> fire);
-    Task<void> run();
-
-    sys::Inotify inotify_;
-    boost::asio::posix::stream_descriptor ready_;
-    std::function<void(std::int64_t)> fire_;
     struct Watch {
         std::int64_t id = 0;
         std::map<int, std::vector<std::string>> names; ///< of a directory: which of its names; empty: any
     };
+    Watches(boost::asio::any_io_executor loop, sys::Inotify inotify, std::function<void(std::int64_t)> fire);
+    Task<void> run();
+    void drop(const Watch& gone) const;
+
+    sys::Inotify inotify_;
+    boost::asio::posix::stream_descriptor ready_;
+    std::function<void(std::int64_t)> fire_;
     std::vector<Watch> watches_;
 };
 

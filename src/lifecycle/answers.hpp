@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/bytes.hpp"
-#include "core/capabilities.hpp"
 #include "core/backend.hpp"
+#include "core/capabilities.hpp"
 #include "core/record.hpp"
 #include "core/snapshot.hpp"
 

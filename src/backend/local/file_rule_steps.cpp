@@ -246,6 +246,7 @@ std::set<std::string> to_pin(const Plan& plan, const std::vector<Attachment>& at
 {
     std::vector<std::string> kept = plan.protected_paths;
     std::set<std::string> mounted{"/", "/proc", "/dev"};
+    mounted.insert(plan.protected_paths.begin(), plan.protected_paths.end());
     for (const Bind& bind : plan.binds) {
         mounted.insert(bind.target);
         kept.push_back(bind.target); // one may lie in another, and rules in it
@@ -259,8 +260,13 @@ std::set<std::string> to_pin(const Plan& plan, const std::vector<Attachment>& at
         for (std::string at = parent_of(path); at != "/"; at = parent_of(at)) {
             const std::string parent = parent_of(at);
             const Bind* bind = bind_of(plan, parent);
-            const bool fixed = bind == nullptr ? plan.layers.kind == Template::Kind::Live
-                                               : bind->mode == Mount::Mode::ReadOnly;
+            // In what is protected nothing can be renamed, or made.
+            const auto around = [&](const std::string& held) {
+                return parent == held || beneath(parent, held);
+            };
+            const bool fixed = std::ranges::any_of(plan.protected_paths, around) ||
+                               (bind == nullptr ? plan.layers.kind == Template::Kind::Live
+                                                : bind->mode == Mount::Mode::ReadOnly);
             if (!fixed && !mounted.contains(at) && plan.files.decide(parent) == Access::Write) out.insert(at);
         }
     return out;

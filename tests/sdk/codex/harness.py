@@ -73,7 +73,9 @@ class Run:
                 if e["type"] == "item.completed" and e["item"]["type"] == "command_execution"]
 
     def output(self, index: int = 0) -> str:
-        return self.commands()[index]["aggregated_output"]
+        """By its events and by what the model was told: 0.150 leaves the first piece out of the events now and then."""
+        told = self.results[index] if index < len(self.results) else ""
+        return f'{self.commands()[index]["aggregated_output"]}\n{told}'
 
 
 def codex(binary: pathlib.Path, place: pathlib.Path, workspace: pathlib.Path, url: str, steps: list, *options: str,

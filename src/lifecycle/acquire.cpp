@@ -173,7 +173,15 @@ Task<Result<SandboxRecord>> Lifecycle::finish_creating(SandboxRecord record)
         BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
         BERTH_CO_CHECK(co_await where->release(handle(record))); // one that was to be adopted has work in it
         BERTH_CO_CHECK(co_await where->destroy(handle(record)));
-        BERTH_CO_TRY(record, co_await make_instance(std::move(record), std::move(from)));
+        std::optional<SandboxRecord> adopted;
+        if (!from) {
+            BERTH_CO_TRY(adopted, co_await adopt_instance(record));
+        }
+        if (adopted) {
+            record = *std::move(adopted);
+        } else {
+            BERTH_CO_TRY(record, co_await make_instance(std::move(record), std::move(from)));
+        }
     }
     Events usable{events::created(record), events::started(record, record.latest_snapshot)};
     co_return co_await change(std::move(record), Transition::Usable, std::move(usable));

@@ -109,6 +109,7 @@ Task<Result<std::optional<SandboxRecord>>> Lifecycle::remove_damaged(std::string
                  co_await stored([&](Store& s) { return s.list({.id_prefix = ref, .limit = 2}); }));
     if (some.size() != 1 || some[0].damage.empty()) co_return std::optional<SandboxRecord>{};
     auto& record = some[0];
+    BERTH_CO_CHECK(refuse_borrowed(record, "destroyed"));
     BERTH_CO_TRY(const auto held, co_await lock(record.key.empty() ? record.id() : "key:" + record.key));
     BERTH_CO_TRY(auto gone, co_await remove(std::move(record), "asked; its record was damaged"));
     co_return gone;

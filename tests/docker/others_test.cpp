@@ -71,6 +71,20 @@ TEST_F(Docker, IsFoundByTheRulesOfExo)
               container);
 }
 
+TEST_F(Docker, NoMountShowsTheStateDirectory)
+{
+    for (const auto& source :
+         {std::filesystem::path(data_).parent_path().string(), data_, data_ + "/docker"}) {
+        auto request = wish("shown");
+        request.spec.mounts = {
+            {.source = source, .target = "/mnt/place", .mode = Mount::Mode::ReadOnly, .workspace = false}};
+        const auto refused = acquire(request);
+        ASSERT_FALSE(refused) << source;
+        EXPECT_EQ(refused.error().code, Code::Denied) << refused.error().line();
+    }
+    EXPECT_THAT(ours(), IsEmpty());
+}
+
 /// As exo's own backend makes them, by the client of docker.
 class Exo : public Docker {
 protected:
@@ -135,6 +149,18 @@ TEST_F(Exo, IsAdoptedWithItsWork)
     EXPECT_EQ(shell(kKey, "cat /tmp/note"), "work\nmore\n");
     ASSERT_TRUE(berth_->run(berth_->lifecycle().destroy(kKey)));
     EXPECT_THAT(command("docker ps -aq --filter label=exo.sandbox.owner-pid=77"), IsEmpty());
+}
+
+TEST_F(Exo, WhatFailsOnTheWayLeavesNothingInIt)
+{
+    const auto theirs = run(hash_, "--network none --memory 64m --memory-swap 64m");
+    request_.spec.policy.limits.memory = Bytes{1024}; // the engine refuses so little
+    const auto refused = acquire(request_);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().line(), HasSubstr("adopting container"));
+    EXPECT_EQ(command("docker exec " + theirs + " sh -c 'ls -a / | grep -c berth- || true'"), "0");
+    EXPECT_EQ(command("docker top " + theirs + " -o pid,args | grep -c keeper || true"), "0");
+    EXPECT_EQ(status(theirs), "running");
 }
 
 TEST_F(Exo, AStoppedOneIsStarted)

@@ -19,9 +19,10 @@ struct World {
     };
     std::map<std::string, Instance> instances; ///< by native name
     std::map<std::string, std::vector<ExecInfo>> execs;
-    bool outage = false;       ///< nothing can be asked
-    int unresponsive = 0;      ///< so many inspections get no answer
-    bool create_fails = false; ///< as a full disk would
+    bool outage = false;          ///< nothing can be asked
+    int unresponsive = 0;         ///< so many inspections get no answer
+    bool create_fails = false;    ///< as a full disk would
+    std::set<std::string> others; ///< keys for which somebody else made an instance
     std::size_t creates = 0;
     std::vector<std::string> restores{"world"};
 };
@@ -56,6 +57,14 @@ public:
                                      .labels = request.labels,
                                      .from = request.from ? request.from->id : std::string{}};
         co_return SandboxHandle{.sandbox = id, .native = native};
+    }
+    Task<Result<std::optional<SandboxHandle>>> adopt(CreateRequest request) override
+    {
+        if (!world_->others.contains(request.labels.key)) co_return std::optional<SandboxHandle>{};
+        const auto& id = request.spec.id;
+        world_->instances[id] = {
+            .state = State::Running, .spec = request.spec, .labels = request.labels, .from = "somebody else"};
+        co_return SandboxHandle{.sandbox = id, .native = id};
     }
     Task<Status> destroy(SandboxHandle sandbox) override
     {

@@ -5,6 +5,7 @@
 
 #include "backend/docker/attach.hpp"
 #include "backend/docker/inspect.hpp"
+#include "backend/docker/mounts.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/scope_exit.hpp"
@@ -82,6 +83,7 @@ Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const C
     BERTH_CHECK(check_network(spec, container));
     BERTH_TRY(const auto facts, ask_facts(where.engine));
     BERTH_CHECK(admit(spec, hold(facts)));
+    BERTH_CHECK(check_mounts(where.dirs, spec));
 
     const std::string native = keeping::native_name(spec.id, request.labels.generation);
     BERTH_TRY(const auto directory, where.dirs.make(native));
@@ -91,8 +93,6 @@ Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const C
         return std::unexpected(
             std::move(error).while_doing("adopting container " + container.id.substr(0, 12)));
     };
-    if (auto held = limit(where.engine, container, spec.policy.limits); !held)
-        return adopting(std::move(held).error());
     if (auto woken = wake(where.engine, container); !woken) return adopting(std::move(woken).error());
     Instance instance{.spec = spec,
                       .labels = request.labels,
@@ -102,8 +102,13 @@ Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const C
                       .owned = true};
     BERTH_TRY(instance.engine, where.engine.identity());
     hooks::kill_point("docker: adopting");
-    if (auto put = insert_keeper(where.engine, directory.get(), instance); !put)
-        return adopting(std::move(put).error());
+    // No command runs before we return; what fails until then leaves the container as it was.
+    auto done = insert_keeper(where.engine, directory.get(), instance);
+    if (done) done = limit(where.engine, container, spec.policy.limits);
+    if (!done) {
+        (void)remove_keeper(where.engine, instance);
+        return adopting(std::move(done).error());
+    }
     undo.dismiss();
     return SandboxHandle{.sandbox = spec.id, .native = native};
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -92,9 +93,26 @@ Result<UniqueFd> open_in_root(int pid, const std::string& path)
     return fd;
 }
 
-/// As far as that is possible: a directory of ours that stays does no harm.
-void remove_inside(const Container& container, const Instance& instance)
+/// Whether a process is one of the container's: the name of a socket in it can be taken by anybody inside.
+bool lives_in(const Container& container, int pid)
 {
+    struct stat theirs{};
+    struct stat its{};
+    return ::stat(fmt::format("/proc/{}/ns/pid", container.pid).c_str(), &theirs) == 0 &&
+           ::stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &its) == 0 && theirs.st_ino == its.st_ino &&
+           theirs.st_dev == its.st_dev;
+}
+
+/// As far as that is possible: a directory of ours that stays does no harm.
+void take_out(const Container& container, const Instance& instance)
+{
+    if (!container.running) return;
+    if (const auto place = open_in_root(container.pid, instance.inside)) {
+        auto keeper = keeping::KeeperClient::connect(place->get(), "sock", 2s);
+        const auto peer = keeper ? sys::peer_credentials(keeper->socket()) : Result<sys::PeerCredentials>{};
+        if (keeper && peer && peer->pid != container.pid && lives_in(container, peer->pid))
+            (void)::kill(peer->pid, SIGKILL);
+    }
     UniqueFd root(
         ::open(fmt::format("/proc/{}/root", container.pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!root) return;
@@ -118,8 +136,13 @@ Status insert_keeper(const Engine& engine, int directory, Instance& instance)
     if (!container.running || container.paused)
         return fail(Code::Conflict, "container {} is {}: only one that runs can be attached",
                     container.id.substr(0, 12), container.status);
+    // What was put in before goes first: the socket of one that was stopped, or a keeper nobody noted.
+    if (!instance.inside.empty()) take_out(container, instance);
     if (instance.inside.empty()) instance.inside = "/.berth-" + random_hex(6);
-    if (instance.pid != 0) remove_inside(container, instance); // its socket, from before it was stopped
+    // Whoever comes after us must know where to look for it.
+    instance.pid = 0;
+    BERTH_CHECK(write_instance(directory, instance));
+    hooks::kill_point("docker: keeper to be put in");
     BERTH_TRY(const auto program, keeper_bytes());
     const std::string name = instance.inside.substr(1);
     const std::string archive = tar_entry(name + "/", '5', 0755, {}) +
@@ -194,10 +217,19 @@ Result<SandboxHandle> attach_container(const Where& where, const std::string& na
     instance.defaults = container.defaults;
     BERTH_TRY(instance.engine, where.engine.identity());
     if (auto put = insert_keeper(where.engine, directory.get(), instance); !put) {
+        (void)remove_keeper(where.engine, instance);
         (void)where.dirs.remove(id);
         return std::unexpected(std::move(put).error().while_doing("attaching " + printable(named, 80)));
     }
     return handle;
+}
+
+Status remove_keeper(const Engine& engine, const Instance& instance)
+{
+    const auto container = inspect_container(engine, instance.container);
+    if (!container && container.error().code != Code::NotFound) return std::unexpected(container.error());
+    if (container) take_out(*container, instance);
+    return {};
 }
 
 Status release_container(const Where& where, const std::string& native)
@@ -212,15 +244,7 @@ Status release_container(const Where& where, const std::string& native)
     const Instance& instance = *read;
     if (instance.inside.empty()) return {};
     BERTH_CHECK(same_engine(where.engine, instance));
-    auto place = keeper_place(locked->get(), instance);
-    if (place) {
-        auto keeper = keeping::KeeperClient::connect(place->get(), "sock", 2s);
-        const auto peer = keeper ? sys::peer_credentials(keeper->socket()) : Result<sys::PeerCredentials>{};
-        if (keeper && peer && peer->pid == instance.pid) (void)::kill(instance.pid, SIGKILL);
-    }
-    const auto container = inspect_container(where.engine, instance.container);
-    if (!container && container.error().code != Code::NotFound) return std::unexpected(container.error());
-    if (container && container->running) remove_inside(*container, instance);
+    BERTH_CHECK(remove_keeper(where.engine, instance));
     hooks::kill_point("docker: container released");
     return where.dirs.remove(native);
 }

@@ -13,7 +13,10 @@ namespace berth::docker {
 /// Puts a keeper into the container of an instance that was attached, and notes its process.
 [[nodiscard]] Status insert_keeper(const Engine& engine, int directory, Instance& instance);
 
-/// Ends the keeper and removes what we put there; the container goes on. An instance that we made, and one
+/// Ends the keeper and removes what we put there, of an instance that has some.
+[[nodiscard]] Status remove_keeper(const Engine& engine, const Instance& instance);
+
+/// The same, and the instance is nobody's any more; the container goes on. An instance that we made, and one
 /// that is not there, is left alone.
 [[nodiscard]] Status release_container(const Where& where, const std::string& native);
 

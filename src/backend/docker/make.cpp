@@ -10,6 +10,7 @@
 #include "backend/docker/attach.hpp"
 #include "backend/docker/await_keeper.hpp"
 #include "backend/docker/life.hpp"
+#include "backend/docker/mounts.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "backend/docker/snapshot.hpp"
 #include "base/hooks.hpp"
@@ -153,6 +154,7 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
                     "the engine maps the users of its containers (userns-remap), with which this "
                     "backend does not work yet");
     BERTH_CHECK(admit(spec, hold(facts)));
+    BERTH_CHECK(check_mounts(where.dirs, spec));
     BERTH_TRY(const auto engine, where.engine.identity());
     const std::string native = keeping::native_name(spec.id, request.labels.generation);
     BERTH_TRY(const auto directory, where.dirs.make(native));

@@ -12,6 +12,7 @@
 #include "backend/docker/sandbox.hpp"
 #include "base/hooks.hpp"
 #include "base/log.hpp"
+#include "keeping/await_execs.hpp"
 #include "keeping/exec_logs.hpp"
 #include "keeping/exec_start.hpp"
 #include "keeping/pause.hpp"
@@ -27,22 +28,8 @@ using keeping::Turn;
 constexpr std::chrono::milliseconds kRecordPatience = 5s;
 constexpr std::chrono::milliseconds kStrayPatience = 300ms;
 
-using Items = std::vector<keeper::Item>;
-
-bool all_past(const Items& items, keeper::State state)
-{
-    return std::ranges::all_of(items, [&](const auto& item) { return item.state >= state; });
-}
-
-Result<Items> await_execs(KeeperClient& keeper, keeper::State state, std::chrono::milliseconds patience)
-{
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (auto pause = 500us;; pause = std::min(pause * 2, 20'000us)) {
-        BERTH_TRY(auto items, keeper.list());
-        if (all_past(items, state) || std::chrono::steady_clock::now() >= deadline) return items;
-        std::this_thread::sleep_for(pause);
-    }
-}
+using keeping::all_past;
+using keeping::await_execs;
 
 /// Each command gets its true end into its log, by the keeper, before the keeper itself ends.
 Status end_execs(int directory, FoundKeeper& found, std::chrono::milliseconds grace)

@@ -18,6 +18,7 @@
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "sys/userns.hpp"
+#include "sys/way_down.hpp"
 
 namespace berth::local {
 
@@ -135,26 +136,6 @@ Status clone_source(Bind& bind, const Identity& identity, const Account& user)
     return {};
 }
 
-/// The names that lead from `above` to `below`, by what both are and not by what they are called; nothing
-/// when they do not.
-Result<std::optional<std::string>> way_down(int above, int below, const std::string& real)
-{
-    struct stat top{};
-    struct stat st{};
-    if (::fstat(above, &top) != 0) return fail_errno("looking at a mount source");
-    UniqueFd at(::fcntl(below, F_DUPFD_CLOEXEC, 0));
-    auto cut = real.size();
-    while (at && ::fstat(at.get(), &st) == 0) {
-        if (st.st_ino == top.st_ino && st.st_dev == top.st_dev)
-            return std::optional(cut == real.size() ? std::string{} : real.substr(cut + 1));
-        if (cut == 0 || cut == std::string::npos)
-            return std::optional<std::string>{}; // the root is looked at
-        at = UniqueFd(::openat(at.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
-        cut = real.rfind('/', cut - 1);
-    }
-    return fail_errno("looking above {}", printable(real));
-}
-
 /// Keepers listen in the state directory, and take whoever has the right id for their owner; the store lies
 /// there, too. No mount may show it.
 Status find_state(std::vector<Bind>& binds, const StateDir& state)
@@ -174,11 +155,11 @@ Status find_state(std::vector<Bind>& binds, const StateDir& state)
             bind.file ? static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, place.c_str(), &how, sizeof how))
                       : ::fcntl(bind.source.get(), F_DUPFD_CLOEXEC, 0));
         if (!above) return fail_errno("looking above {}", printable(bind.path));
-        BERTH_TRY(const auto below, way_down(state.fd(), above.get(), place));
+        BERTH_TRY(const auto below, sys::way_down(state.fd(), above.get(), place));
         if (below)
             return fail(Code::Denied, "mount source {} lies in berth's own state directory {}",
                         printable(bind.path), printable(real));
-        BERTH_TRY(auto inside, way_down(bind.source.get(), state.fd(), real));
+        BERTH_TRY(auto inside, sys::way_down(bind.source.get(), state.fd(), real));
         if (inside) bind.hide = *std::move(inside);
     }
     return {};

@@ -19,6 +19,7 @@
 #include "backend/local/shared.hpp"
 #include "base/hooks.hpp"
 #include "base/log.hpp"
+#include "keeping/await_execs.hpp"
 #include "keeping/pause.hpp"
 #include "sys/remove_tree.hpp"
 
@@ -32,23 +33,8 @@ constexpr auto kPatience = 10s;
 constexpr std::chrono::milliseconds kRecordPatience = 5s;
 constexpr std::chrono::milliseconds kStrayPatience = 300ms;
 
-using Items = std::vector<keeper::Item>;
-
-bool all_past(const Items& items, keeper::State state)
-{
-    return std::ranges::all_of(items, [&](const auto& item) { return item.state >= state; });
-}
-
-/// Until each exec has come as far as `state`, as the keeper tells it; nothing else knows it better.
-Result<Items> await_execs(KeeperClient& keeper, keeper::State state, std::chrono::milliseconds patience)
-{
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (auto pause = 500us;; pause = std::min(pause * 2, 20'000us)) {
-        BERTH_TRY(auto items, keeper.list());
-        if (all_past(items, state) || std::chrono::steady_clock::now() >= deadline) return items;
-        std::this_thread::sleep_for(pause);
-    }
-}
+using keeping::all_past;
+using keeping::await_execs;
 
 /// Each command gets its true end into its log, by the keeper, before the keeper itself ends.
 Status end_execs(int directory, const Instance& instance, std::chrono::milliseconds grace)

@@ -1,5 +1,7 @@
 #include "place.hpp"
 
+#include "store/sqlite/connection.hpp"
+
 namespace berth {
 namespace {
 
@@ -282,6 +284,26 @@ TEST_F(Tiers, RefsAreIdsPrefixesNamesAndKeys)
     EXPECT_EQ(run_task(one->lifecycle->find("")).error().code, Code::NotFound);
     must(run_task(one->lifecycle->acquire(wish("second"))));
     EXPECT_EQ(run_task(one->lifecycle->find(id.substr(0, 6))).error().code, Code::Conflict);
+}
+
+TEST_F(Tiers, WhatWasBeingAdoptedWhenItsMakerDiedIsAdopted)
+{
+    world_->others.insert("theirs");
+    auto one = process();
+    const auto adopted = must(run_task(one->lifecycle->acquire(wish("theirs"))));
+    EXPECT_EQ(adopted.tier, Tier::Attached);
+    EXPECT_EQ(world_->creates, 0);
+    // As kill -9 leaves it: the record is there, the instance is not.
+    {
+        auto db = store::Connection::open(data_ + "/store.db");
+        ASSERT_TRUE(db->execute("UPDATE sandbox SET state = 'creating'"));
+    }
+    world_->instances.clear();
+    auto two = process();
+    const auto again = must(run_task(two->lifecycle->acquire(wish("theirs"))));
+    EXPECT_EQ(again.record.id(), adopted.record.id());
+    EXPECT_EQ(world_->creates, 0) << "nothing empty was made in its place";
+    EXPECT_EQ(world_->instances.at(again.record.native).from, "somebody else");
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "backend/local/environment.hpp"
 #include "backend/local/launcher.hpp"
 #include "backend/local/pipe.hpp"
 #include "base/strings.hpp"
@@ -70,21 +71,6 @@ Error explain(const keeper::Report& report, const AttendedCommand& command)
     // Not the policy's fault: the caller tells these apart from what cannot be held.
     return Error{
         .code = report.error == ENOENT ? Code::NotFound : Code::Unavailable, .message = message, .sys = sys};
-}
-
-/// Where a command without a slash may lie.
-std::vector<std::string> candidates(const AttendedCommand& command)
-{
-    const std::string& name = command.argv.front();
-    if (name.find('/') != std::string::npos) return {name};
-    std::string path = "/usr/local/bin:/usr/bin:/bin";
-    for (const auto& variable : command.env)
-        if (variable.starts_with("PATH=")) path = variable.substr(5);
-    std::vector<std::string> out;
-    for (const auto& dir : split(path, ':'))
-        if (!dir.empty()) out.push_back(fmt::format("{}/{}", dir, name));
-    if (out.empty()) out.push_back(name);
-    return out;
 }
 
 } // namespace
@@ -202,7 +188,7 @@ Result<Attended> Attended::start_bare(const AttendedCommand& command)
     list.chdir(command.cwd);
     list.clear_signals();
     list.say(printable(command.argv.front()));
-    list.exec_path(candidates(command), command.argv, command.env);
+    list.exec_path(candidates(command.argv.front(), command.env), command.argv, command.env);
     auto launched = sys::launch(list, {.low_numbers = 3});
     if (!launched) {
         auto error = std::move(launched).error();

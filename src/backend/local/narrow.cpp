@@ -85,18 +85,6 @@ Result<Streams> make_streams(const ExecSpec& spec, int root)
     return streams;
 }
 
-/// The places where a command without a slash may lie.
-std::vector<std::string> candidates(const std::string& command, const std::vector<std::string>& env)
-{
-    if (command.find('/') != std::string::npos) return {command};
-    std::vector<std::string> out;
-    for (const auto& variable : env)
-        if (variable.starts_with("PATH="))
-            for (const auto& dir : split(variable.substr(5), ':'))
-                if (!dir.empty()) out.push_back(fmt::format("{}/{}", dir, command));
-    return out;
-}
-
 std::string adopt_message(std::uint64_t exec, std::uint64_t number, const ExecSpec& spec, std::size_t held)
 {
     keeper::AdoptRequest request{};

@@ -267,8 +267,10 @@ void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
             tree = list.borrow(bind.tree.get());
         } else {
             const auto source = list.open_beneath({}, bind.path, O_PATH | O_CLOEXEC, kNoLinks);
-            tree = list.open_tree(source);
-            list.mount_attr(tree, attributes_of(bind));
+            // What is mounted below comes along: without privileges in its mount namespace the kernel lets
+            // nobody look beneath a mount, so a clone without them is refused.
+            tree = list.open_tree(source, AT_RECURSIVE);
+            list.mount_attr(tree, attributes_of(bind), {}, AT_RECURSIVE);
             list.close(source);
         }
 

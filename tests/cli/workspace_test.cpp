@@ -1,10 +1,7 @@
 // Host directories and files inside: who may write, whose files they are afterwards, odd names.
 
 #include <gmock/gmock.h>
-#include <grp.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -191,33 +188,6 @@ TEST(Mount, OfRelativeSourceIsTakenFromHere)
     const auto ended = run({.args = {"run", "--mount", "file:/one", "--", "cat", "/one"},
                             .in_child = [&] { static_cast<void>(::chdir(dir.c_str())); }});
     EXPECT_EQ(ended.out, "content\n");
-}
-
-TEST(Mount, OfAnOrdinaryUserShowsWhatIsMountedInIt)
-{
-    BERTH_NEEDS_ROOT();
-    const auto dir = workspace();
-    const auto state = Place::here().dir("state of a user");
-    ASSERT_EQ(::chmod(state.c_str(), 0700), 0);
-    for (const auto& place : {dir, state}) ASSERT_EQ(::chown(place.c_str(), 4321, 4322), 0);
-    std::filesystem::create_directory(dir + "/inner");
-    const auto as_user = [&](const std::string& mode) {
-        return run({.args = {"run", "--data", state, "--workspace", dir + mode, "--", "sh", "-c",
-                             "cat inner/deep; echo x > inner/made || echo refused; ls inner"},
-                    .in_child = [&] {
-                        const bool done =
-                            ::unshare(CLONE_NEWNS) == 0 &&
-                            ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                            ::mount("t", (dir + "/inner").c_str(), "tmpfs", 0, "mode=777") == 0 &&
-                            static_cast<bool>(std::ofstream(dir + "/inner/deep") << "below\n"
-                                                                                 << std::flush) &&
-                            ::setgroups(0, nullptr) == 0 && ::setgid(4322) == 0 && ::setuid(4321) == 0;
-                        if (!done) ::_exit(99);
-                    }});
-    };
-    const auto writable = as_user("");
-    EXPECT_EQ(writable.out, "below\ndeep\nmade\n") << writable.err;
-    EXPECT_EQ(as_user(":ro").out, "below\nrefused\ndeep\n");
 }
 
 TEST(Mount, NeverGivesSetIdFilesPower)

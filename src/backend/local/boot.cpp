@@ -12,6 +12,7 @@
 #include "backend/local/launcher.hpp"
 #include "backend/local/shared.hpp"
 #include "backend/local/strays.hpp"
+#include "backend/local/usr_mounts.hpp"
 #include "base/hooks.hpp"
 #include "base/scope_exit.hpp"
 #include "keeping/keeper_image.hpp"
@@ -100,6 +101,7 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
     Plan& plan = prepared->plan;
     if (!instance.in_memory) plan.durable_upper = fmt::format("{}/{}/fs", state.sandboxes(), native);
     plan.stack = instance.stack;
+    if (!plan.usr_mount.empty()) BERTH_CHECK(check_only_local(state, plan.stack, plan.usr_mount));
     ScopeExit undo_group([&] {
         if (!instance.groups.empty()) (void)sys::KeptGroup::remove(instance.groups);
     });

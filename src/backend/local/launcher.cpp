@@ -39,6 +39,10 @@ Error with_remedy(Error error, const Plan& plan)
         error.code = Code::Unsupported;
         error.message += own ? ": overlayfs in a user namespace needs Linux 5.11 or newer"
                              : ": overlayfs is needed (modprobe overlay)";
+    } else if (own && err == EINVAL && error.message.starts_with("attaching the template")) {
+        error.code = Code::Unsupported;
+        error.message += ": something is mounted in it, which an ordinary user's sandbox cannot have a layer "
+                         "over; unmount it, or run berth as root";
     } else if (err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOSPC) {
         error.code = Code::Exhausted;
     }

@@ -69,6 +69,7 @@ struct Plan {
     UniqueFd net_namespace;         ///< Pooled
     Bytes disk;                     ///< size of the throw-away file system
     std::vector<std::string> stack; ///< frozen layers between the template and the upper, topmost first
+    std::string usr_mount;          ///< is mounted in /usr, which therefore has no layer of its own
     std::string durable_upper;      ///< a directory of the state directory for uppers; empty: throw-away
     std::vector<int> v1_tasks;      ///< `tasks` files of v1 groups to enter; borrowed
     bool kept = false;              ///< a keeper, not a one-shot init

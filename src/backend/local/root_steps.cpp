@@ -14,6 +14,7 @@
 #include <cstdlib>
 
 #include "backend/local/plan.hpp"
+#include "backend/local/usr_mounts.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "image/stack.hpp"
@@ -48,11 +49,14 @@ std::string lowers_of(const Plan& plan, std::string_view n, std::string_view bas
     return lowers.append(base);
 }
 
-std::string overlay_options(const Plan& plan, std::string_view lowers, std::string_view n)
+/// Overlay `n` with its upper, or only what that holds of the directory `below`.
+std::string overlay_options(const Plan& plan, std::string_view lowers, std::string_view n,
+                            std::string_view below = "")
 {
     const bool durable = !plan.durable_upper.empty();
     const std::string_view base = durable ? "i/" : "";
-    std::string options = fmt::format("lowerdir={},upperdir={}u{},workdir={}w{}", lowers, base, n, base, n);
+    std::string options =
+        fmt::format("lowerdir={},upperdir={}u{}{},workdir={}w{}", lowers, base, n, below, base, n);
     if (durable) options += ",volatile"; // on a tmpfs there is nothing to sync, and the mark costs time
     if (plan.identity->mode == IdMode::Own) options += ",userxattr";
     return options;
@@ -73,6 +77,12 @@ void add_user_local(sys::StepList& list, std::string_view upper)
     ::closedir(dir);
 }
 
+/// A layer below has those directories already, or has removed them.
+bool needs_user_local(const Plan& plan)
+{
+    return plan.identity->mode == IdMode::Own && (plan.stack.empty() || !plan.usr_mount.empty());
+}
+
 void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
 {
     const auto owner = root_owner(plan);
@@ -81,7 +91,7 @@ void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
         // A machine id of its own; the directory above it shows through from the skeleton.
         list.mkdir_owned("u1/etc", 0755, owner, owner);
         list.make_file("u1/etc/machine-id", random_hex(16) + "\n", 0444, owner, owner);
-        if (plan.identity->mode == IdMode::Own && plan.stack.empty()) add_user_local(list, "u2");
+        if (needs_user_local(plan)) add_user_local(list, "u2");
         return;
     }
     // On disk the layers hold the sandbox's own ids; the clone shows them as the leased ones.
@@ -90,8 +100,34 @@ void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
     list.mount_attr(tree, 0, user_namespace);
     list.move_mount(tree, "i");
     list.close(tree);
-    // A layer below has those directories already, or has removed them.
-    if (plan.identity->mode == IdMode::Own && plan.stack.empty()) add_user_local(list, "i/u2");
+    if (needs_user_local(plan)) add_user_local(list, "i/u2");
+}
+
+void add_usr(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
+{
+    attach_lower(list, plan.layers.usr, "l2", user_namespace);
+    if (!plan.layers.usr_mask.empty()) attach_lower(list, plan.layers.usr_mask, "l3", user_namespace);
+    const std::string lowers = lowers_of(plan, "2", plan.layers.usr_mask.empty() ? "l2" : "l3:l2");
+    list.mount("overlay", "m/usr", "overlay", MS_NODEV, overlay_options(plan, lowers, "2"));
+    list.check_writable("m/usr");
+}
+
+/// /usr where something is mounted in it (usr_mounts.hpp).
+void add_bound_usr(sys::StepList& list, const Plan& plan)
+{
+    const auto tree = list.open_tree(plan.layers.usr, AT_RECURSIVE);
+    list.mount_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, {}, AT_RECURSIVE);
+    list.move_mount(tree, "m/usr");
+    list.close(tree);
+    const std::string local = plan.layers.usr + "/local";
+    struct stat st{};
+    if (::stat(local.c_str(), &st) != 0 || !mounted_below(local).empty()) return;
+    attach_lower(list, local, "l2", {});
+    std::string lowers;
+    for (const auto i : layers_with_local(*plan.state, plan.stack)) lowers += fmt::format("k{}/u2/local:", i);
+    list.mount("overlay", "m/usr/local", "overlay", MS_NODEV,
+               overlay_options(plan, lowers + "l2", "2", "/local"));
+    list.check_writable("m/usr/local");
 }
 
 /// An ordinary user's sandbox has his id: the keepers of his other sandboxes would take it for him,
@@ -175,8 +211,6 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
         attach_lower(list, plan.layers.more_roots[i], at, user_namespace);
         root_lowers += ":" + at;
     }
-    if (!plan.layers.usr.empty()) attach_lower(list, plan.layers.usr, "l2", user_namespace);
-    if (!plan.layers.usr_mask.empty()) attach_lower(list, plan.layers.usr_mask, "l3", user_namespace);
     // One clone serves all of them, however many there are.
     if (!plan.stack.empty()) attach_lower(list, plan.state->layers(), "s", user_namespace);
     for (std::size_t i = 0; i < plan.stack.size(); ++i)
@@ -191,11 +225,10 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     list.mount("overlay", "m", "overlay", nodev,
                overlay_options(plan, lowers_of(plan, "1", root_lowers), "1"));
     list.check_writable("m");
-    if (!plan.layers.usr.empty()) {
-        const std::string lowers = lowers_of(plan, "2", plan.layers.usr_mask.empty() ? "l2" : "l3:l2");
-        list.mount("overlay", "m/usr", "overlay", MS_NODEV, overlay_options(plan, lowers, "2"));
-        list.check_writable("m/usr");
-    }
+    if (!plan.usr_mount.empty())
+        add_bound_usr(list, plan);
+    else if (!plan.layers.usr.empty())
+        add_usr(list, plan, user_namespace);
     if (as_mapped_root) list.fs_ids(0, 0);
     list.chdir("m");
     add_home(list, plan, parent);

@@ -27,7 +27,7 @@ int finish(const RunOutcome& outcome, const Common& common, const ExecSpec& exec
     if (outcome.timed_out) {
         const Error error{
             .code = Code::DeadlineExceeded,
-            .message = fmt::format("timed out after {}: the command and everything it started were killed",
+            .message = fmt::format("timed out after {}: the command was killed, with what it had started",
                                    show(*exec.timeout))};
         return report(error, common, kTimedOut);
     }

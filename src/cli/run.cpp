@@ -2,13 +2,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <iostream>
-
 #include <CLI/CLI.hpp>
 
 #include "backend/local/one_shot.hpp"
 #include "backend/registry.hpp"
 #include "base/ids.hpp"
+#include "base/io.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
 #include "cli/app.hpp"
@@ -97,7 +96,7 @@ int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec
         say(fmt::format("{} bytes of output beyond --log-limit were dropped", outcome.dropped));
     for (const auto& what : outcome.struck) {
         if (o.common.json)
-            std::cout << limit_line(what) << std::flush;
+            (void)write_all(STDOUT_FILENO, limit_line(what));
         else
             say(what);
     }
@@ -109,6 +108,12 @@ int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec
         return report(error, o.common, kTimedOut);
     }
     if (outcome.timed_out) return kTimedOut;
+    // The command may have done its work; whoever reads its output must not take a part for the whole.
+    if (outcome.unwritten != 0) {
+        const std::error_code sys(outcome.unwritten, std::generic_category());
+        return report({.code = Code::Internal, .message = "writing the output: " + sys.message(), .sys = sys},
+                      o.common, kOwnFailure);
+    }
     return outcome.status.shell_code();
 }
 
@@ -151,8 +156,13 @@ Result<int> run(const RunOptions& o)
 
     local::RunStreams streams;
     streams.in = STDIN_FILENO;
+    int unwritten = 0;
     if (o.common.json)
-        streams.on_event = [](const ExecEvent& event) { std::cout << event_line(event) << std::flush; };
+        streams.on_event = [&](const ExecEvent& event) {
+            const auto written = write_all(STDOUT_FILENO, event_line(event));
+            if (!written && unwritten == 0 && written.error().sys.value() != EPIPE)
+                unwritten = written.error().sys.value();
+        };
     std::optional<sys::RawTerminal> raw;
     if (exec.terminal) {
         BERTH_TRY(auto entered, sys::RawTerminal::enter(STDIN_FILENO));
@@ -163,6 +173,7 @@ Result<int> run(const RunOptions& o)
     });
     raw.reset();
     if (!outcome) return std::unexpected(std::move(outcome).error());
+    if (unwritten != 0) outcome->unwritten = unwritten;
     return finish(*outcome, o, exec);
 }
 

@@ -1,5 +1,6 @@
 #include "cli/sandbox_options.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -60,6 +61,10 @@ Result<SandboxSpec> sandbox_spec(const SandboxOptions& o)
     if (::getcwd(&cwd[0], sizeof cwd) == nullptr) return fail_errno("finding the working directory");
     for (const auto& text : o.workspaces) {
         BERTH_TRY(auto mount, parse_workspace(text, &cwd[0]));
+        struct stat st{};
+        if (::stat(mount.source.c_str(), &st) == 0 && !S_ISDIR(st.st_mode))
+            return fail(Code::Invalid, "--workspace {} is not a directory: --mount shows a single file",
+                        printable(mount.source));
         spec.mounts.push_back(std::move(mount));
     }
     for (const auto& text : o.mounts) {

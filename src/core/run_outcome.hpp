@@ -16,6 +16,7 @@ struct RunOutcome {
     std::vector<std::string> struck; ///< limits that struck: "killed: memory limit 64 MiB"
     std::uint64_t dropped = 0;       ///< bytes of output beyond the log limit
     std::vector<std::string> notes;  ///< fallbacks: what is weaker here than elsewhere
+    int unwritten = 0; ///< errno of output that could not be passed on; a reader that left is none
 };
 
 } // namespace berth

@@ -243,6 +243,14 @@ Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
         BERTH_CO_TRY(id_held, co_await lock(known->id()));
     }
     BERTH_CO_TRY(known, co_await keep_for(*std::move(known), request.retention));
+    // Nor are labels what it is found by.
+    auto labels = request.spec.labels;
+    labels.insert(known->spec.labels.begin(), known->spec.labels.end());
+    if (labels != known->spec.labels) {
+        known->spec.labels = std::move(labels);
+        Events told{events::other(*known, "berth.sandbox_labels_changed")};
+        BERTH_CO_TRY(known, co_await stored([&](Store& store) { return store.update(*known, told); }));
+    }
     BERTH_CO_TRY(auto resumed, co_await resume_tiers(*known, request.on_loss));
     if (resumed) co_return *std::move(resumed);
     BERTH_CO_TRY(auto lost, co_await stored([&](Store& store) { return store.find(known->id()); }));

@@ -4,7 +4,6 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "base/unique_fd.hpp"
+#include "sys/tree_source.hpp"
 
 namespace berth::sys {
 
@@ -29,73 +29,15 @@ constexpr std::size_t kMaxWaiting = 64; ///< directories that wait for a thread 
 constexpr unsigned kMaxDepth = 400;     ///< each open level takes two more
 constexpr mode_t kModeBits = 07777;
 constexpr std::size_t kPiece = std::size_t{1} << 30;
-constexpr std::size_t kMaxValue = 64u << 10; ///< XATTR_SIZE_MAX
-
-std::string link_of(int fd) { return fmt::format("/proc/thread-self/fd/{}", fd); }
-
-/// Something of the source, opened. What we own and may not read gives us the right for as long as this
-/// lives: entering a directory is asked with each step, not once.
-class Source {
-public:
-    Source() = default;
-    Source(int at, const std::string& name, int flags, const struct stat& st)
-        : fd_(::openat(at, name.c_str(), flags)), mode_(st.st_mode & kModeBits)
-    {
-        const mode_t needed = S_ISDIR(st.st_mode) ? 0500 : 0400;
-        const bool enough = ::geteuid() == 0 || (mode_ & needed) == needed || st.st_uid != ::geteuid();
-        if (enough) return;
-        closed_.reset(::openat(at, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-        if (!closed_ || ::chmod(link_of(closed_.get()).c_str(), mode_ | needed) != 0) return;
-        fd_.reset(::openat(at, name.c_str(), flags));
-    }
-    Source(Source&&) noexcept = default;
-    Source& operator=(Source&&) = delete;
-    ~Source()
-    {
-        if (closed_) ::chmod(link_of(closed_.get()).c_str(), mode_);
-    }
-    [[nodiscard]] int get() const noexcept { return fd_.get(); }
-    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
-
-private:
-    UniqueFd fd_;
-    UniqueFd closed_; ///< to give the right back
-    mode_t mode_ = 0;
-};
 
 /// One directory of the source and what it becomes.
 struct Pair {
-    Source from;
+    TreeSource from;
     UniqueFd to;
     struct stat st{};
     std::string path{}; ///< below the root of the copy, to be linked to
     unsigned depth = 0;
 };
-
-/// By names in /proc, where links of descriptors lead to exactly these objects, symlinks included.
-Status copy_attributes(const std::string& from, const std::string& to, const std::string& what)
-{
-    std::string names(4096, '\0');
-    ssize_t size = ::listxattr(from.c_str(), names.data(), names.size());
-    if (size < 0 && errno == ERANGE) {
-        names.resize(kMaxValue);
-        size = ::listxattr(from.c_str(), names.data(), names.size());
-    }
-    if (size < 0 && (errno == ENOTSUP || errno == EACCES)) return {};
-    if (size < 0) return fail_errno("listing the attributes of {}", printable(what));
-    std::string value(kMaxValue, '\0');
-    for (const char* name = names.data(); name < names.data() + size;
-         name += std::char_traits<char>::length(name) + 1) {
-        // A label is given by where a file lies, and only a few may give another.
-        if (std::string_view(name) == "security.selinux") continue;
-        const ssize_t n = ::getxattr(from.c_str(), name, value.data(), value.size());
-        if (n < 0 && errno == ENODATA) continue;
-        if (n < 0) return fail_errno("reading attribute {} of {}", name, printable(what));
-        if (::setxattr(to.c_str(), name, value.data(), static_cast<std::size_t>(n), 0) != 0)
-            return fail_errno("copying attribute {} of {}", name, printable(what));
-    }
-    return {};
-}
 
 /// Owner before mode: a change of owner takes the set-id bits away.
 Status give_away(int at, const std::string& name, const struct stat& st)
@@ -192,7 +134,7 @@ private:
         if (dir.depth >= kMaxDepth)
             return fail(Code::Exhausted, "more than {} directories in one another cannot be copied",
                         kMaxDepth);
-        Pair next{.from = Source(dir.from.get(), name, flags, st), .to = {}, .st = st};
+        Pair next{.from = TreeSource(dir.from.get(), name, flags, st), .to = {}, .st = st};
         if (!next.from) return fail_errno("opening {}", printable(name));
         if (::mkdirat(dir.to.get(), name.c_str(), 0700) != 0)
             return fail_errno("making the copy of {}", printable(name));
@@ -242,7 +184,7 @@ private:
 
     Status regular(int from_dir, int to_dir, const std::string& name, const struct stat& st)
     {
-        const Source from(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, st);
+        const TreeSource from(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, st);
         if (!from) return fail_errno("opening {}", printable(name));
         const UniqueFd to(
             ::openat(to_dir, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -321,7 +263,7 @@ Result<TreeCopied> copy_tree(int from, int to, const std::string& name)
     constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     struct stat st{};
     if (::fstat(from, &st) != 0) return fail_errno("looking at what is to be copied");
-    Pair root{.from = Source(from, ".", flags, st), .to = {}, .st = st};
+    Pair root{.from = TreeSource(from, ".", flags, st), .to = {}, .st = st};
     if (!root.from) return fail_errno("opening what is to be copied");
     if (::mkdirat(to, name.c_str(), 0700) != 0) return fail_errno("making the copy {}", printable(name));
     root.to.reset(::openat(to, name.c_str(), flags));

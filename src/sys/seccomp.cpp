@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -96,6 +97,25 @@ Code not_values(unsigned arg, const std::vector<std::uint32_t>& values, int err)
     code.push_back(allow());
     code.push_back(refuse(err));
     return code;
+}
+
+/// The limit of core files is one byte, which stops the host's handler, too; none at all would not. Whoever
+/// sets it is told that it is done.
+Code core_limit(unsigned resource)
+{
+    return {argument(resource), jump(BPF_JEQ, RLIMIT_CORE, 0, 1), refuse(0), allow()};
+}
+
+Code own_limits()
+{
+    sock_filter upper_half = argument(2);
+    upper_half.k += 4;
+    return {argument(0),   jump(BPF_JEQ, 1, 6, 0),           // the keeper's
+            argument(1),   jump(BPF_JEQ, RLIMIT_CORE, 0, 6), //
+            argument(2),   jump(BPF_JEQ, 0, 0, 3),           // only asked for: allowed
+            upper_half,    jump(BPF_JEQ, 0, 2, 1),           //
+            refuse(EPERM), refuse(0),
+            allow()};
 }
 
 /// UNIX, INET, INET6, and of NETLINK only routing, which programs ask for their own interfaces.
@@ -200,9 +220,11 @@ std::vector<Rule> rules(const FilterOptions& options)
     // Creates the sockets, and loads the family's module, before it finds that the family has no pairs.
     add(SYS_socketpair, options.refuse_unix ? connected_pairs() : only_values(0, {AF_UNIX}, EAFNOSUPPORT));
     // The keeper is process 1, and of the same user as commands can be: nobody inside may starve it.
-    for (const auto number : {SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setscheduler,
-                              SYS_sched_setparam, SYS_sched_setattr})
+    for (const auto number :
+         {SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr})
         add(static_cast<std::uint32_t>(number), not_values(0, {1}, EPERM));
+    add(SYS_prlimit64, own_limits());
+    add(SYS_setrlimit, core_limit(0));
     for (const auto number : {SYS_setpriority, SYS_ioprio_set})
         add(static_cast<std::uint32_t>(number), not_values(1, {1}, EPERM));
     // A lease on a file of the host would make its writers wait.

@@ -149,6 +149,7 @@ TEST(BadInput, MountSourceOfAnotherKind)
     expect_refused({"--mount", dir + "/fifo:/x"}, {"neither a directory nor a file"});
     expect_refused({"--mount", dir + "/socket:/x"}, {"neither a directory nor a file"});
     expect_refused({"--mount", "/dev/null:/x"}, {"neither a directory nor a file"});
+    expect_refused({"--workspace", Place::here().file("one", "x")}, {"is not a directory"});
 }
 
 TEST(BadInput, TargetThroughALinkOfTheTemplate)

@@ -53,6 +53,19 @@ TEST_F(Create, DocumentHasEveryFieldAlsoWhereThereIsNoValue)
                 testing::MatchesRegex("20..-..-..T..:..:......Z"));
 }
 
+TEST_F(Create, LabelsOfTheNewestWordCount)
+{
+    const auto id = create({"--key", "demo", "--label", "a=1", "--label", "b=1"});
+    EXPECT_EQ(create({"--key", "demo", "--label", "b=2", "--label", "c=2"}), id);
+    EXPECT_EQ(create({"--key", "demo"}), id);
+    const auto labels = document({"inspect", id}).at("labels").as_object();
+    EXPECT_EQ(labels.size(), 3u);
+    EXPECT_EQ(labels.at("a").as_string(), "1");
+    EXPECT_EQ(labels.at("b").as_string(), "2");
+    EXPECT_EQ(labels.at("c").as_string(), "2");
+    EXPECT_EQ(events_of("berth.sandbox_labels_changed"), 1u);
+}
+
 TEST_F(Create, TwiceWithOneKeyIsOneSandbox)
 {
     const auto first = create({"--key", "demo"});

@@ -160,6 +160,7 @@ TEST_F(Trouble, OutputThatCannotBeWrittenIsNoSuccess)
                                                  {1, {"logs", id}},
                                                  {125, {"exec", id, "--", "echo", "hi"}},
                                                  {125, {"exec", "--detach", id, "--", "true"}},
+                                                 {125, {"run", "--", "echo", "hi"}},
                                                  {125, {"run", "--json", "--", "true"}}};
     for (const auto& [code, words] : all) {
         const auto ended = run({.args = words, .out = full.get()});

@@ -15,6 +15,7 @@
 #include <set>
 #include <thread>
 
+#include "backend/local/layer_merge.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "berth/berth.hpp"
@@ -82,6 +83,16 @@ Status with_snapshot(Berth& berth)
     return dropped(shell(berth, "echo late > ~/note"));
 }
 
+/// On as many layers as are merged, and one snapshot that nothing needs.
+Status deep(Berth& berth)
+{
+    BERTH_CHECK(made(berth));
+    const std::size_t layers = test::TestedBackend::get().name == "local" ? local::kMergeFrom : 1;
+    for (std::size_t i = 0; i < layers; ++i)
+        BERTH_CHECK(dropped(berth.run(berth.lifecycle().snapshot("demo", {}))));
+    return dropped(berth.run(berth.lifecycle().stop("demo", 100ms)));
+}
+
 Status has(Berth& berth, const std::set<std::string>& allowed)
 {
     BERTH_TRY(const auto note, shell(berth, "cat ~/note"));
@@ -114,6 +125,9 @@ std::vector<Verb> verbs()
          },
          [](Berth& b) { return has(b, {"kept\n", "late\n"}); }},
         {"fork", made, [](Berth& b) { return dropped(b.run(b.lifecycle().fork("demo", {.count = 2}))); },
+         has_kept},
+        {"collect", deep,
+         [](Berth& b) { return dropped(b.run(b.lifecycle().collect({.grace = 0s, .keep_last = 0}))); },
          has_kept},
         {"destroy", made, [](Berth& b) { return dropped(b.run(b.lifecycle().destroy("demo"))); },
          [](Berth& b) -> Status {

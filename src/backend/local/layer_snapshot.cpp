@@ -12,12 +12,14 @@
 #include "backend/local/boot.hpp"
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/layer_manifest.hpp"
+#include "backend/local/layer_merge.hpp"
 #include "backend/local/look.hpp"
 #include "backend/local/rest.hpp"
 #include "backend/local/shared.hpp"
 #include "backend/local/uppers.hpp"
 #include "base/hooks.hpp"
 #include "base/io.hpp"
+#include "base/log.hpp"
 #include "base/scope_exit.hpp"
 #include "base/sha256.hpp"
 #include "keeping/exec_logs.hpp"
@@ -182,6 +184,17 @@ Result<SnapshotTaken> answer(const LayerManifest& manifest, const std::string& t
     return taken;
 }
 
+/// Only where the stack is about to be mounted anew. A disk that cannot link, say, is no reason for no
+/// snapshot.
+void merge_if_deep(Taking& taking)
+{
+    if (taking.instance.stack.size() < kMergeNow) return;
+    if (auto merged = merge_stack(taking.state, taking.instance); !merged)
+        log::warn(
+            "the layers of a sandbox cannot be merged",
+            {{.name = "sandbox", .value = taking.native}, {.name = "error", .value = merged.error().line()}});
+}
+
 Result<SnapshotTaken> take(Taking& taking, const SnapshotRequest& request)
 {
     Instance& instance = taking.instance;
@@ -189,7 +202,6 @@ Result<SnapshotTaken> take(Taking& taking, const SnapshotRequest& request)
         return fail(Code::Unsupported,
                     "sandbox {} has no files of its own on the disk: there is nothing to keep",
                     taking.native);
-    BERTH_CHECK(check_depth(instance.stack.size() + 1));
     // Until the manifest names them, only this lock keeps the collector from the layers.
     BERTH_TRY(const auto layers, lock_layers(taking.state, Use::Shared));
     const std::string layer = make_layer_id();
@@ -203,6 +215,7 @@ Result<SnapshotTaken> take(Taking& taking, const SnapshotRequest& request)
     if (!taking.pidfd) {
         BERTH_TRY([[maybe_unused]] const auto rest,
                   bring_to_rest(taking.state, taking.native, taking.directory, instance));
+        merge_if_deep(taking);
         manifest.stack = instance.stack;
         BERTH_CHECK(check_depth(instance.stack.size() + 1));
         BERTH_CHECK(freeze(taking, layer, {}));
@@ -213,6 +226,9 @@ Result<SnapshotTaken> take(Taking& taking, const SnapshotRequest& request)
         BERTH_TRY(auto first, Turn::take(taking.directory, Turn::Kind::Freeze));
         std::optional<Turn> turn(std::move(first));
         BERTH_TRY(const bool busy, is_busy(taking));
+        if (!busy) merge_if_deep(taking);
+        manifest.stack = instance.stack;
+        BERTH_CHECK(check_depth(instance.stack.size() + 1));
         if (busy) {
             turn.reset(); // the stillness takes it itself; what starts between the two is frozen with the
                           // rest

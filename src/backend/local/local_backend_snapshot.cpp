@@ -2,6 +2,7 @@
 
 #include "backend/local/layer_collect.hpp"
 #include "backend/local/layer_manifest.hpp"
+#include "backend/local/layer_merge.hpp"
 #include "backend/local/layer_snapshot.hpp"
 #include "backend/local/local_backend.hpp"
 #include "backend/local/shared.hpp"
@@ -31,6 +32,7 @@ Task<Result<Collected>> LocalBackend::collect(std::string snapshots, bool dry_ru
 {
     co_return co_await pool_.call([&]() -> Result<Collected> {
         BERTH_TRY(auto strays, end_strays(state_, dry_run));
+        if (!dry_run) merge_resting(state_);
         BERTH_TRY(auto out, collect_layers(state_, snapshots, dry_run));
         out.objects.insert(out.objects.begin(), strays.begin(), strays.end());
         return out;

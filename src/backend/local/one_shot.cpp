@@ -176,6 +176,7 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     RunOutcome outcome;
     outcome.notes = prepared->notes;
     outcome.dropped = seen.dropped;
+    outcome.unwritten = seen.unwritten;
     outcome.struck = limits.struck();
     outcome.by_wall_time = seen.timed_out && wall_first;
     if (outcome.by_wall_time) outcome.struck.push_back(struck::by_wall_time(*wall));

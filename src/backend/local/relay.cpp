@@ -238,6 +238,7 @@ void Relay::write_channel(Channel& channel)
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n < 0) {
             // Whoever read us is gone: closing our end tells the command so.
+            if (!ours && errno != EPIPE && result_.unwritten == 0) result_.unwritten = errno;
             channel.begin = channel.end = 0;
             channel.to = -1;
             if (ours)

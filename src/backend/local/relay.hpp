@@ -37,6 +37,7 @@ struct RelayResult {
     bool timed_out = false;
     bool disk_full = false;
     std::uint64_t dropped = 0;
+    int unwritten = 0; ///< as in RunOutcome
 };
 
 /// Moves bytes between us and the command until it has ended and its pipes are empty; forwards

@@ -32,7 +32,9 @@ bool shares_writable(const Plan& plan)
 void add_limits(sys::StepList& list, const Plan& plan)
 {
     const policy::Limits& limits = plan.spec->policy.limits;
-    list.rlimit(RLIMIT_CORE, 0);
+    // Less than a core file can be, and the one value with which the kernel starts no handler of the host
+    // either.
+    list.rlimit(RLIMIT_CORE, 1);
     // With one id inside, the kernel's count of its processes is the sandbox's.
     if (limits.pids && !hooks::wall_off("rlimits")) list.rlimit(RLIMIT_NPROC, *limits.pids);
     list.umask(022);

@@ -6,6 +6,7 @@
 
 #include "backend/local/layer_collect.hpp"
 #include "backend/local/layer_manifest.hpp"
+#include "backend/local/layer_merge.hpp"
 #include "backend/local/stop_start.hpp"
 #include "sys/cgroup.hpp"
 #include "sys/remove_tree.hpp"
@@ -229,10 +230,63 @@ TEST_F(Layers, SandboxesStandOnManyLayersAndNoMore)
     const auto started = run_task(backend_->start(sandbox));
     ASSERT_TRUE(started) << started.error().line();
     EXPECT_EQ(run(sandbox, "ls ~ | grep -c '^[0-9]*$'"), fmt::format("{}\n", kMaxStack));
+    // Nobody has collected: the next snapshot makes one layer of all.
     const auto more = run_task(backend_->snapshot(sandbox, request()));
-    ASSERT_FALSE(more);
-    EXPECT_EQ(more.error().code, Code::Exhausted);
-    EXPECT_THAT(more.error().line(), HasSubstr(fmt::format("{} layers", kMaxStack + 1)));
+    ASSERT_TRUE(more) << more.error().line();
+    EXPECT_EQ(record_of(sandbox).stack.size(), 2u);
+    EXPECT_EQ(run(sandbox, "ls ~ | grep -c '^[0-9]*$'"), fmt::format("{}\n", kMaxStack));
+    EXPECT_TRUE(check_depth(kMaxStack));
+    const auto refused = check_depth(kMaxStack + 1);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::Exhausted);
+}
+
+/// Everything a command sees of its files: kinds, modes, owners, times, links, contents, attributes.
+constexpr const char* kView =
+    "cd ~ && find . /etc /usr/local /usr/share/doc -printf '%p %y %m %U %G %s %T@ %l\\n' | "
+    "LC_ALL=C sort; find . -type f | LC_ALL=C sort | xargs -d '\\n' cat; "
+    "getfattr -R -d -h . 2>/dev/null; true";
+
+TEST_F(Layers, MergedShowTheSame)
+{
+    const auto sandbox = make(rooted());
+    // Each round changes what others left: over, away, another kind, back again.
+    const std::vector<std::string> rounds{
+        "rm -rf hard soft pipe; mkdir -p a/b/c; echo 1 > a/b/c/f; echo 1 > a/g; ln a/g hard; ln -s a/g soft; "
+        "mkfifo pipe",
+        "rm -r a/b; mkdir -p a/b; echo 2 > a/b/new",
+        "rm a/g; mkdir a/g; echo 3 > a/g/inside; chmod 711 a",
+        "rm -r a/g; echo 4 > a/g; rm soft; mkdir soft; echo 4 > soft/x",
+        "rm -rf z; mv a z; mkdir a; rm hard; echo 5 > hard; chmod 000 a",
+        "rm -rf a; echo 6 > a; rm -f /etc/motd; rm -rf /etc/skel; mkdir /etc/skel; echo 6 > /etc/skel/only; "
+        "true",
+        "rm -f a; mkdir -p a/b; setfattr -n user.k -v v a 2>/dev/null; touch -d 2001-02-03 a/b; rm -rf "
+        "/etc/skel; true",
+        "setfattr -x user.k a 2>/dev/null; mkdir -p /etc/skel; echo 8 > /etc/skel/other; chmod 700 a/b",
+    };
+    for (std::size_t i = 0; i < kMergeFrom; ++i) {
+        run(sandbox, fmt::format("cd ~; mkdir -p n; echo {0} > n/{0}; rm -f n/{1}; {2}", i, i / 2,
+                                 rounds[i % rounds.size()]));
+        take(sandbox);
+    }
+    ASSERT_EQ(record_of(sandbox).stack.size(), kMergeFrom);
+    const auto before = run(sandbox, kView);
+    EXPECT_THAT(before, HasSubstr("/etc/skel/other"));
+    ASSERT_TRUE(run_task(backend_->stop(sandbox, 0ms)));
+    collect(true);
+    EXPECT_EQ(record_of(sandbox).stack.size(), kMergeFrom);
+    collect();
+    const auto merged = record_of(sandbox).stack;
+    EXPECT_EQ(merged.size(), 1u);
+    EXPECT_EQ(layers().size(), kMergeFrom + 1) << "snapshots name the others";
+    ASSERT_TRUE(run_task(backend_->start(sandbox)));
+    EXPECT_EQ(run(sandbox, kView), before);
+    fs::remove_all(dir_ + "/snapshots");
+    collect();
+    EXPECT_EQ(layers(), merged) << "it stands alone";
+    EXPECT_EQ(run(sandbox, kView), before);
+    run(sandbox, "cd ~; echo over > z/g; rm -r n");
+    EXPECT_EQ(run(sandbox, "cd ~; cat z/g; ls"), "over\na\nhard\npipe\nsoft\nz\n");
 }
 
 TEST_F(Layers, RefusesOtherKindsAndTemplates)

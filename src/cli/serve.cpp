@@ -1,10 +1,12 @@
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
 
 #include "backend/local/sweeper.hpp"
+#include "backend/registry.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "cli/codex_options.hpp"
@@ -99,9 +101,29 @@ void print_lines(const Common& common, const Lines& lines)
     std::cout << std::endl;
 }
 
+/// A name as in a web address, with a port perhaps: it ends up in links, certificates and lines to paste.
+Status check_domain(const std::string& domain)
+{
+    const auto colon = domain.find(':');
+    if (colon != std::string::npos)
+        if (auto port = parse_int(domain.substr(colon + 1), 1, 65535, "port of --domain"); !port)
+            return std::unexpected(std::move(port).error());
+    const auto name = domain.substr(0, colon);
+    const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+    bool fine = name.size() <= 190; // PORT-ID. comes before it
+    for (const auto& label : split(name, '.'))
+        fine = fine && !label.empty() && label.size() <= 63 && std::ranges::all_of(label, plain) &&
+               label.front() != '-' && label.back() != '-';
+    if (fine) return {};
+    return fail(Code::Invalid, "--domain '{}' is not a name like sbx.example.org, in small letters",
+                printable(domain, 80));
+}
+
 Result<int> run(const Options& o)
 {
     server::ServeOptions options;
+    if (!o.domain.empty()) BERTH_CHECK(check_domain(o.domain));
+    BERTH_CHECK(backends().check(o.backend));
     BERTH_CHECK(parse_listen(o.listen, options.host));
     if (o.no_auth && !is_loopback(options.host.address))
         return fail(Code::Denied, "--no-auth is for loopback addresses alone, not for {}",

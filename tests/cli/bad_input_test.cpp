@@ -152,6 +152,19 @@ TEST(BadInput, MountSourceOfAnotherKind)
     expect_refused({"--workspace", Place::here().file("one", "x")}, {"is not a directory"});
 }
 
+TEST(BadInput, OfAServer)
+{
+    for (const char* domain :
+         {"a b", "Caps.org", "-x.org", "x..org", "x.org:", "x.org:0", "x.org:70000", "$(id).org"}) {
+        const auto ended = berth({"serve", "--listen", "127.0.0.1:0", "--domain", domain});
+        EXPECT_NE(ended.code, 0) << domain;
+        EXPECT_THAT(ended.err, HasSubstr("--domain")) << domain;
+    }
+    const auto nowhere = berth({"serve", "--listen", "127.0.0.1:0", "--backend", "nosuch"});
+    EXPECT_NE(nowhere.code, 0);
+    EXPECT_THAT(nowhere.err, HasSubstr("nosuch"));
+}
+
 TEST(BadInput, TargetThroughALinkOfTheTemplate)
 {
     // /bin is a link in template host: what is mounted there must not end up elsewhere unsaid.

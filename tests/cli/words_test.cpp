@@ -243,6 +243,15 @@ TEST(Json, TellsASignalAsASignal)
     EXPECT_FALSE(events[events.size() - 2].as_object().contains("code"));
 }
 
+TEST(Json, TellsATimeoutAsTheSignalItIs)
+{
+    const auto events = json_lines(berth({"run", "--json", "--timeout", "300ms", "--", "sleep", "60"}).out);
+    ASSERT_GE(events.size(), 4u);
+    EXPECT_EQ(events[events.size() - 3].at("event").as_string(), "exit");
+    EXPECT_EQ(events[events.size() - 3].at("signal").as_int64(), 9);
+    EXPECT_EQ(events.back().at("error").at("code").as_string(), "deadline_exceeded");
+}
+
 TEST(Json, ErrorsHaveTheirCode)
 {
     EXPECT_EQ(error_code(berth({"run", "--json", "--nope", "--", "true"})), "invalid");

@@ -361,7 +361,10 @@ Result<RelayResult> Relay::run()
     }
     if (!result_.not_started) {
         if (result_.dropped > 0) emit_gap(result_.dropped);
-        emit(ExecEvent::Kind::Exit, {}, result_.status.value_or(ExitStatus::unknown()));
+        // Everything inside dies with init, by the same signal.
+        const auto without_a_word =
+            result_.timed_out ? ExitStatus::from_wait(SIGKILL) : ExitStatus::unknown();
+        emit(ExecEvent::Kind::Exit, {}, result_.status.value_or(without_a_word));
         emit(ExecEvent::Kind::Closed, {});
     }
     return result_;

@@ -6,6 +6,7 @@
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 #include "lifecycle/key.hpp"
+#include "lifecycle/proving.hpp"
 
 namespace berth::cli {
 
@@ -21,6 +22,7 @@ struct CreateOptions {
     std::string lifetime;
     std::string on_loss = "restore";
     bool quiet = false;
+    bool prove = false;
 };
 
 void add_options(CLI::App& app, CreateOptions& o)
@@ -46,6 +48,8 @@ void add_options(CLI::App& app, CreateOptions& o)
                    "When its instance is gone: restore (default) the newest snapshot, error, or fresh")
         ->type_name("ACTION")
         ->group(group);
+    app.add_flag("--prove", o.prove,
+                 "Hand it out only when its policy holds, tried from inside: see berth policy prove");
     app.add_flag("-q,--quiet", o.quiet, "Print the id and nothing else");
     add_common(app, o.common);
 }
@@ -85,7 +89,10 @@ Result<Acquired> create(const CreateOptions& o, const CLI::App& app)
     request.progress = [&](const std::string& what, std::uint64_t have, std::uint64_t of) {
         progress.tell(what, have, of);
     };
-    return berth->run(berth->lifecycle().acquire(request));
+    if (!o.prove) return berth->run(berth->lifecycle().acquire(request));
+    BlockingPool pool(1);
+    Proving proving(berth->lifecycle(), pool, berth->data());
+    return berth->run(proving.acquire(request));
 }
 
 } // namespace

@@ -7,7 +7,10 @@
 #include "base/json.hpp"
 #include "cli/app.hpp"
 #include "cli/policy_options.hpp"
+#include "cli/policy_prove.hpp"
+#include "cli/session.hpp"
 #include "cli/verbs.hpp"
+#include "core/admit.hpp"
 #include "policy/document.hpp"
 
 namespace berth::cli {
@@ -25,23 +28,35 @@ int show_policy(const Common& common, const SandboxSpec& spec, bool toml)
     return 0;
 }
 
-/// Rule by rule: the tier that holds it on this machine, and by what.
-int explain_policy(const Common& common, const SandboxSpec& spec)
+/// What a backend holds here. Of the local one it depends on the template.
+Result<policy::Holdings> holdings_of(const Common& common, const std::string& backend,
+                                     const SandboxSpec& spec)
 {
-    const auto path = state_path(common);
-    if (!path) return report(path.error(), common);
-    const auto state = local::StateDir::open(*path);
-    if (!state) return report(state.error(), common);
-    const auto identity = local::make_identity(*state, state->path());
-    if (!identity) return report(identity.error(), common);
+    if (backend != "local") {
+        BERTH_TRY(const auto berth, open_berth(common, Room::Reads));
+        BERTH_TRY(const auto* const where, berth->backend(backend));
+        return where->capabilities().holds;
+    }
+    BERTH_TRY(const auto path, state_path(common));
+    BERTH_TRY(const auto state, local::StateDir::open(path));
+    BERTH_TRY(const auto identity, local::make_identity(state, state.path()));
     local::RootLayers layers;
     layers.kind = spec.root.kind;
-    const auto have = local::hold(*identity, layers, local::availability_of(sys::CgroupTree::open()));
-    const auto lines = policy::explain(policy::demands(spec.policy), have);
-    bool all = true;
+    return local::hold(identity, layers, local::availability_of(sys::CgroupTree::open()));
+}
+
+/// Rule by rule: the tier that holds it on this machine, and by what.
+int explain_policy(const Common& common, const SandboxSpec& spec, const std::string& backend)
+{
+    const auto have = holdings_of(common, backend, spec);
+    if (!have) return report(have.error(), common);
+    const auto lines = policy::explain(policy::demands(spec.policy, accepted_tier(*have)), *have);
+    // Limits of every preset are there for this machine: elsewhere they are only told as not held.
+    std::vector<std::string> notes;
+    const bool all = admit(spec, *have, notes).has_value();
     json::Array list;
     for (const auto& line : lines) {
-        all = all && line.met;
+        const bool told = !line.met && all;
         if (common.json) {
             json::Object item;
             item["rule"] = line.demand.why;
@@ -49,9 +64,13 @@ int explain_policy(const Common& common, const SandboxSpec& spec)
             item["tier"] = std::string_view(to_string(line.holding.tier));
             item["how"] = line.holding.how;
             item["held"] = line.met;
+            item["refused"] = !line.met && !told;
             list.emplace_back(std::move(item));
         } else {
-            std::cout << fmt::format("{:<8} {:<32} {}\n", line.met ? to_string(line.holding.tier) : "REFUSED",
+            std::cout << fmt::format("{:<8} {:<32} {}\n",
+                                     line.met ? to_string(line.holding.tier)
+                                     : told   ? "not-held"
+                                              : "REFUSED",
                                      line.demand.why, line.holding.how);
         }
     }
@@ -60,8 +79,6 @@ int explain_policy(const Common& common, const SandboxSpec& spec)
         document["rules"] = std::move(list);
         document["admitted"] = all;
         std::cout << json::dump(document) << "\n";
-    } else if (lines.empty()) {
-        std::cout << "no rules: everything in the private root may be read and written\n";
     }
     return all ? 0 : exit_code(Code::Unsupported);
 }
@@ -70,9 +87,9 @@ int explain_policy(const Common& common, const SandboxSpec& spec)
 
 int policy_verb(int argc, char** argv)
 {
-    CLI::App app("Show, check and explain policies.\n\n"
+    CLI::App app("Show, check, explain and prove policies.\n\n"
                  "Example:\n  berth policy show workspace-write\n  berth policy check mine.toml\n"
-                 "  berth policy explain mine.toml\n",
+                 "  berth policy explain mine.toml --backend docker\n  berth policy prove demo\n",
                  "berth policy");
     Common common;
     PolicyOptions options;
@@ -86,18 +103,35 @@ int policy_verb(int argc, char** argv)
         add_common(*verb, common);
     }
     show->add_flag("--toml", toml, "As TOML instead of JSON");
+    std::string backend = "local";
+    explain->add_option("--backend", backend, "The backend it is to hold on (default: local)")
+        ->type_name("NAME");
+    std::string ref;
+    bool every = false;
+    auto* prove = app.add_subcommand(
+        "prove", "Try the policy of a running sandbox out from inside, and keep the receipt");
+    auto* receipts = app.add_subcommand("receipts", "List the receipts of a sandbox");
+    for (auto* verb : {prove, receipts}) {
+        verb->add_option("sandbox", ref, "An id, a prefix of one, a name or a key")
+            ->type_name("REF")
+            ->required();
+        add_common(*verb, common);
+    }
+    prove->add_flag("--all", every, "Show every probe, not only what did not hold");
     explain->add_option("--template", root, "The template it is to hold on")->type_name("TEMPLATE");
     app.require_subcommand(1);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, common, argc, argv)) return *done;
 
+    if (*prove) return prove_policy(common, ref, every);
+    if (*receipts) return show_receipts(common, ref);
     SandboxSpec spec;
     auto parsed_root = parse_template(root);
     if (!parsed_root) return report(parsed_root.error(), common);
     spec.root = *std::move(parsed_root);
     if (const auto applied = apply(options, spec); !applied) return report(applied.error(), common);
     if (*show) return show_policy(common, spec, toml);
-    if (*explain) return explain_policy(common, spec);
+    if (*explain) return explain_policy(common, spec, backend);
     if (common.json)
         std::cout << R"({"valid":true})" << "\n";
     else

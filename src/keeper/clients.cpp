@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "keeper/wire_program.hpp"
+
 namespace berth::keeper {
 
 int clients[kMaxClients];
@@ -133,6 +135,8 @@ bool receive(int client, char* room, Message& m)
     int bad = h.msg_flags & MSG_TRUNC ? EMSGSIZE : 0;
     // Too many descriptors for our table or for the message: some were lost on the way.
     if (bad == 0 && (h.msg_flags & MSG_CTRUNC)) bad = EMFILE;
+    m.program = -1;
+    if (bad == 0 && take_program_flag(room, m.length, m.fd_count)) m.program = m.fd[--m.fd_count];
     if (bad == 0) bad = check_request(room, m.length, m.fd_count);
     if (bad == 0) return true;
     close_descriptors(m);
@@ -143,6 +147,7 @@ bool receive(int client, char* room, Message& m)
 void close_descriptors(Message& m)
 {
     for (std::uint32_t i = 0; i < m.fd_count; ++i) close_fd(m.fd[i]);
+    close_fd(m.program);
     m.fd_count = 0;
 }
 

@@ -32,6 +32,7 @@ struct Message {
     Header header;
     int fd[kMaxDescriptors];
     std::uint32_t fd_count;
+    int program; ///< of an EXEC that brought one, else -1
 
     int take(std::uint32_t i)
     {

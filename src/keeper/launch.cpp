@@ -34,6 +34,7 @@ struct {
     Launch launch;
     Exec* exec; ///< null: none
     int ends[3];
+    int program;
     int groups[kMaxGroups];
     std::uint32_t group_count;
     void* body;
@@ -45,6 +46,7 @@ struct {
 void forget_launch()
 {
     for (int& end : current.ends) close_fd(end);
+    close_fd(current.program);
     for (std::uint32_t i = 0; i < current.group_count; ++i) close_fd(current.groups[i]);
     current.group_count = 0;
     if (current.body != nullptr) call(SYS_munmap, current.body, current.body_size);
@@ -153,6 +155,7 @@ bool take_log(Message& m, Exec& x)
     return true;
 }
 
+/// The groups, and behind them the program.
 void take_groups(Message& m, const ExecRequest& r)
 {
     const std::uint32_t first = r.flags & kTerminal ? 2 : 3;
@@ -162,6 +165,8 @@ void take_groups(Message& m, const ExecRequest& r)
     current.launch.birth_group = born ? current.groups[0] : -1;
     current.launch.tasks = current.groups + born;
     current.launch.task_count = r.group_count - born;
+    current.program = current.launch.program = m.program;
+    m.program = -1;
 }
 
 Exec* claim(const Message& m, u64 id, std::uint32_t flags, u64 limit)
@@ -216,6 +221,7 @@ long prepare(Message& m, const ExecRequest& r, Exec& x, Step& step)
 void prepare_launches()
 {
     for (int& end : current.ends) end = -1;
+    current.program = -1;
     struct stat st{};
     null_device = static_cast<int>(
         call(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));

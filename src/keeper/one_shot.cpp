@@ -104,7 +104,7 @@ int run_once(int argc, char** argv, char** envp)
     launch.terminal = terminal;
     launch.uid = static_cast<std::uint32_t>(uid);
     launch.gid = static_cast<std::uint32_t>(gid);
-    launch.birth_group = -1;
+    launch.birth_group = launch.program = -1;
     launch.open_files = launch.processes = launch.file_size = launch.cpu_seconds = kKeepLimit;
     launch.nofile_soft = kKeepLimit;
 

@@ -86,6 +86,7 @@ const char* search_path(const char* const* envp)
 /// with the error: EACCES if anything was there that could not be executed.
 long execute(const Launch& l)
 {
+    if (l.program >= 0) return call(SYS_execveat, l.program, "", l.argv, l.envp, AT_EMPTY_PATH);
     const char* name = l.argv[0];
     std::size_t length = 0;
     bool slash = false;

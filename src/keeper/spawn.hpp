@@ -11,6 +11,7 @@ struct Launch {
     const char* cwd; ///< "" leaves the directory
     const char* const* argv;
     const char* const* envp;
+    int program;              ///< the program to be executed, or -1: what argv[0] leads to
     int input, output, error; ///< become 0, 1, 2
     bool session;             ///< own session and process group
     bool terminal;            ///< `input` becomes the controlling terminal

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/io.hpp"
+#include "keeper/wire_program.hpp"
 #include "sys/socket.hpp"
 
 namespace berth::keeping {
@@ -212,9 +213,16 @@ Result<Launched> KeeperClient::exec(const KeeperExec& what, const ExecLog& log)
     r.envc = static_cast<std::uint32_t>(what.env.size());
     r.uid = what.uid;
     r.gid = what.gid;
-    r.flags = what.flags & ~keeper::kBodyInMemfd;
+    r.flags = what.flags & ~(keeper::kBodyInMemfd | keeper::kProgram);
     r.group_kind = what.group_kind;
-    r.group_count = static_cast<std::uint32_t>(what.groups.size());
+    // The last of the descriptors is the program, where one comes along.
+    auto groups = what.groups;
+    int program = -1;
+    if ((what.flags & keeper::kProgram) != 0 && !groups.empty()) {
+        program = groups.back();
+        groups.pop_back();
+    }
+    r.group_count = static_cast<std::uint32_t>(groups.size());
     r.body_length = static_cast<std::uint32_t>(body.size());
     r.rows = what.rows;
     r.columns = what.columns;
@@ -225,7 +233,7 @@ Result<Launched> KeeperClient::exec(const KeeperExec& what, const ExecLog& log)
 
     std::vector<int> fds{log.index(), log.out()};
     if (!terminal) fds.push_back(log.err());
-    fds.insert(fds.end(), what.groups.begin(), what.groups.end());
+    fds.insert(fds.end(), groups.begin(), groups.end());
     UniqueFd memory;
     if (body.size() > keeper::kMaxInlineBody) {
         r.flags |= keeper::kBodyInMemfd;
@@ -238,6 +246,11 @@ Result<Launched> KeeperClient::exec(const KeeperExec& what, const ExecLog& log)
     if (!keeper::good_exec(r, message.size(), static_cast<std::uint32_t>(fds.size())))
         return fail(Code::Invalid, "exec {} asks for what no keeper takes (id, log limit, groups, ids)",
                     what.id);
+    if (program >= 0) {
+        r.flags |= keeper::kProgram;
+        std::memcpy(message.data(), &r, sizeof r);
+        fds.push_back(program);
+    }
 
     if (what.flags & keeper::kNotify) exits_.emplace(what.id, std::nullopt);
     auto answer = ask(std::move(message), fds, "start a command");

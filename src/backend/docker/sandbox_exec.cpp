@@ -10,7 +10,9 @@
 #include "base/hooks.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "core/exec_programs.hpp"
 #include "core/struck.hpp"
+#include "keeper/wire_program.hpp"
 #include "keeping/exec_logs.hpp"
 #include "keeping/exec_start.hpp"
 #include "sys/remove_tree.hpp"
@@ -125,6 +127,10 @@ Status Sandbox::start(const ExecSpec& spec, const keeping::Account& user)
         for (const auto& birth : births) what.groups.push_back(birth.get());
     }
     hooks::kill_point("exec prepared");
+    if (const int program = program_of(spec.id); program >= 0) {
+        what.flags |= keeper::kProgram;
+        what.groups.push_back(program);
+    }
     BERTH_TRY(const auto launched, keeper_.exec(what, log));
     if (launched.started()) return {};
     return std::unexpected(keeping::start_error(launched.step, launched.error, spec, what.cwd));

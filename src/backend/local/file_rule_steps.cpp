@@ -16,6 +16,7 @@
 #include <span>
 
 #include "backend/local/plan.hpp"
+#include "base/hooks.hpp"
 #include "image/stack.hpp"
 
 namespace berth::local {
@@ -351,7 +352,7 @@ struct Change {
 Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
 {
     const policy::BoundFiles& files = plan.files;
-    if (files.empty()) return {};
+    if (files.empty() || hooks::wall_off("file-mounts")) return {};
     for (const auto& rule : files.rules)
         if (!rule.pattern.empty())
             return fail(Code::Unsupported, "file rule {}: patterns cannot be held by mounts", rule.source);

@@ -15,6 +15,8 @@
 #include "base/ids.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
+#include "core/exec_programs.hpp"
+#include "keeper/wire_program.hpp"
 #include "keeping/exec_logs.hpp"
 #include "sys/remove_tree.hpp"
 
@@ -153,6 +155,10 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
         what.group_kind = directory >= 0 ? keeper::GroupKind::V2Directory : keeper::GroupKind::V1Tasks;
         if (directory >= 0) what.groups.push_back(directory);
         for (const int tasks : group_->birth_tasks(*starting.group)) what.groups.push_back(tasks);
+    }
+    if (const int program = program_of(spec.id); program >= 0) {
+        what.flags |= keeper::kProgram;
+        what.groups.push_back(program);
     }
     BERTH_TRY(const auto launched, keeper_.exec(what, *starting.log));
     if (!launched.started())

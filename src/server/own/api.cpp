@@ -34,6 +34,9 @@ Api::Api(gate::Ground& ground) : ground_(ground)
     add("POST", "/v1/sandboxes/{sandbox}/resume", &Api::resume, "200", "Let a paused one go on");
     add("POST", "/v1/sandboxes/{sandbox}/fork", &Api::fork, "201", "Make sandboxes from its files");
     add("POST", "/v1/sandboxes/{sandbox}/snapshots", &Api::take_snapshot, "201", "Keep its files");
+    add("POST", "/v1/sandboxes/{sandbox}/prove", &Api::prove, "201",
+        "Try its policy out from inside; the receipt says whether it holds");
+    add("GET", "/v1/sandboxes/{sandbox}/receipts", &Api::receipts, "200", "Its receipts, oldest first");
     add("GET", "/v1/snapshots", &Api::list_snapshots, "200", "List snapshots, newest first");
     add("POST", "/v1/snapshots/{snapshot}/restore", &Api::restore, "201", "Make a sandbox from a snapshot");
     add("DELETE", "/v1/snapshots/{snapshot}", &Api::remove_snapshot, "204", "Remove a snapshot");

@@ -7,7 +7,7 @@
 
 #include <boost/asio/cancellation_signal.hpp>
 
-#include "lifecycle/lifecycle.hpp"
+#include "lifecycle/proving.hpp"
 #include "server/gate/face.hpp"
 #include "server/http/router.hpp"
 
@@ -53,6 +53,8 @@ private:
     Task<Answer> resume(Call& call);
     Task<Answer> fork(Call& call);
     Task<Answer> take_snapshot(Call& call);
+    Task<Answer> prove(Call& call);
+    Task<Answer> receipts(Call& call);
     Task<Answer> list_snapshots(Call& call);
     Task<Answer> restore(Call& call);
     Task<Answer> remove_snapshot(Call& call);
@@ -86,6 +88,7 @@ private:
     /// In charge of an exec's timeout and of recording its end.
     Task<void> attend(SandboxRecord record, ExecSpec spec);
     [[nodiscard]] Lifecycle& lifecycle() { return ground_.berth.lifecycle(); }
+    [[nodiscard]] Proving proving() { return {lifecycle(), ground_.pool, ground_.berth.data()}; }
 
     static constexpr std::size_t kBodyLimit = std::size_t{4} << 20;
 

@@ -74,7 +74,7 @@ Result<AcquireRequest> read_request(const json::Reader& reader, const std::strin
         if (name != "host") return only->refuse("only 'host' can be had through the server");
     }
     BERTH_CHECK(reader.only({"template", "key", "env", "user", "workdir", "labels", "policy", "idle_seconds",
-                             "on_idle", "lifetime_seconds"}));
+                             "on_idle", "lifetime_seconds", "prove"}));
     AcquireRequest out;
     BERTH_TRY(const auto key, text_at(reader, "key"));
     // Tenants do not meet in their keys.
@@ -101,6 +101,12 @@ Result<AcquireRequest> read_request(const json::Reader& reader, const std::strin
     return out;
 }
 
+Result<bool> proof_wished(const json::Reader& reader)
+{
+    BERTH_TRY(const auto there, reader.find("prove"));
+    return there ? there->boolean() : false;
+}
+
 http::Response shown(int status, json::Object document) { return http::json_response(status, document); }
 
 } // namespace
@@ -110,7 +116,9 @@ Task<Answer> Api::create(Call& call)
     BERTH_CO_TRY(const auto body, co_await body_of(call));
     BERTH_CO_TRY(auto request, read_request(json::Reader(body), call.tenant));
     request.backend = ground_.backend;
-    BERTH_CO_TRY(const auto made, co_await lifecycle().acquire(std::move(request)));
+    BERTH_CO_TRY(const bool proven, proof_wished(json::Reader(body)));
+    BERTH_CO_TRY(const auto made, co_await (proven ? proving().acquire(std::move(request))
+                                                   : lifecycle().acquire(std::move(request))));
     co_return shown(made.tier == Tier::Fresh ? 201 : 200, documents::acquired(made));
 }
 
@@ -209,6 +217,26 @@ Task<Answer> Api::take_snapshot(Call& call)
     auto document = documents::snapshot(taken.record);
     document["notes"] = documents::text_array(taken.notes);
     co_return shown(201, std::move(document));
+}
+
+Task<Answer> Api::prove(Call& call)
+{
+    BERTH_CO_TRY(const auto record, co_await record_of(call));
+    BERTH_CO_TRY(const auto body, co_await body_of(call));
+    BERTH_CO_CHECK(json::Reader(body).only({}));
+    BERTH_CO_TRY(const auto receipt, co_await proving().prove(record.id()));
+    co_return shown(201, prove::to_json(receipt));
+}
+
+Task<Answer> Api::receipts(Call& call)
+{
+    BERTH_CO_TRY(const auto record, co_await record_of(call));
+    BERTH_CO_TRY(auto all, co_await proving().receipts(record.id()));
+    json::Array out;
+    for (auto& one : all) out.emplace_back(std::move(one));
+    json::Object document;
+    document["receipts"] = std::move(out);
+    co_return shown(200, std::move(document));
 }
 
 Task<Answer> Api::list_snapshots(Call& call)

@@ -1,0 +1,51 @@
+#include "core/exec_programs.hpp"
+
+#include <map>
+#include <mutex>
+
+namespace berth {
+
+namespace {
+
+struct Waiting {
+    int program = -1;
+    bool taken = false;
+};
+
+std::mutex mutex;
+std::map<std::string, Waiting>& all()
+{
+    static std::map<std::string, Waiting> programs;
+    return programs;
+}
+
+} // namespace
+
+GivenProgram::GivenProgram(std::string exec, int program) : exec_(std::move(exec))
+{
+    const std::scoped_lock lock(mutex);
+    all()[exec_] = {.program = program};
+}
+
+GivenProgram::~GivenProgram()
+{
+    const std::scoped_lock lock(mutex);
+    all().erase(exec_);
+}
+
+bool GivenProgram::taken() const
+{
+    const std::scoped_lock lock(mutex);
+    return all().at(exec_).taken;
+}
+
+int program_of(const std::string& exec)
+{
+    const std::scoped_lock lock(mutex);
+    const auto found = all().find(exec);
+    if (found == all().end()) return -1;
+    found->second.taken = true;
+    return found->second.program;
+}
+
+} // namespace berth

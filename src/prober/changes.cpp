@@ -1,0 +1,278 @@
+// Changing: every way to write, replace, move or reach around. Nothing is truncated, written over or removed:
+// that it could be opened or renamed is bad enough, and what was renamed goes back.
+//
+// As an ordinary user an EACCES may be nothing but the owner's permissions. Calls that look at the mount
+// before they look at permissions (removexattr of a name that is not there, mkdir) tell the two apart.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "prober.hpp"
+
+namespace prober {
+namespace {
+
+/// The refusal of a change to `path`, and whether only the wall explains it.
+void refused_change(Answer& answer, const char* what, const char* path, int error)
+{
+    if (error == ENOENT) return say(answer, Outcome::Absent, false, "not there");
+    if (names_a_mount(error) || ::geteuid() == 0) return refused(answer, what, error, true);
+    ::removexattr(path, "user.berth.probe");
+    if (errno == EROFS) return refused(answer, what, EROFS, true);
+    struct stat st{};
+    const bool mine = ::stat(path, &st) == 0 && st.st_uid == ::geteuid() && (st.st_mode & S_IWUSR) != 0;
+    refused(answer, what, error, mine);
+}
+
+/// Makes a file in a directory and removes it again. 0, or the error.
+int make_in(const char* dir)
+{
+    const char* const name = scratch_name(dir);
+    const int fd = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    ::close(fd);
+    ::unlink(name);
+    return 0;
+}
+
+/// A file is opened for writing, in a directory one is made. 0, or the error.
+int change_at(const char* path)
+{
+    if (is_directory(path)) return make_in(path);
+    const int fd = ::open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return errno;
+    ::close(fd);
+    return 0;
+}
+
+void write_it(const Words& w, Answer& answer)
+{
+    const int error = change_at(w[0]);
+    if (error == 0) return permitted(answer, "opened for writing");
+    refused_change(answer, "opening it to write", w[0], error);
+}
+
+/// A directory of its own, and an attribute: both ask the mount before anything else.
+void create(const Words& w, Answer& answer)
+{
+    const char* const name = scratch_name(w[0]);
+    if (::mkdir(name, 0700) == 0) {
+        ::rmdir(name);
+        return permitted(answer, "made a directory in it");
+    }
+    refused_change(answer, "making a directory in it", w[0], errno);
+}
+
+/// A name that is not there yet may not be made.
+void make(const Words& w, Answer& answer)
+{
+    if (::mkdir(w[0], 0700) == 0) {
+        ::rmdir(w[0]);
+        return permitted(answer, "made it");
+    }
+    if (errno == EEXIST) return say(answer, Outcome::Absent, false, "it is there already");
+    refused(answer, "making it", errno, names_a_mount(errno) || ::geteuid() == 0);
+}
+
+void away(const Words& w, Answer& answer)
+{
+    const char* const other = joined(w[0], ".berth-probe");
+    if (::renameat2(AT_FDCWD, w[0], AT_FDCWD, other, RENAME_NOREPLACE) == 0) {
+        ::rename(other, w[0]);
+        return permitted(answer, "renamed it away");
+    }
+    refused_change(answer, "renaming it away", w[0], errno);
+}
+
+/// Changes places with something of ours: unlike a plain rename that also works for directories that are
+/// full.
+void over(const Words& w, Answer& answer)
+{
+    char parent[4600];
+    std::snprintf(parent, sizeof parent, "%s", w[0]);
+    char* const slash = std::strrchr(parent, '/');
+    if (slash == nullptr) return;
+    slash[slash == parent ? 1 : 0] = '\0';
+    const char* const ours = scratch_name(parent);
+    const int fd = ::open(ours, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return refused_change(answer, "making something to replace it", parent, errno);
+    ::close(fd);
+    const bool done = ::renameat2(AT_FDCWD, ours, AT_FDCWD, w[0], RENAME_EXCHANGE) == 0;
+    const int error = errno;
+    if (done) ::renameat2(AT_FDCWD, ours, AT_FDCWD, w[0], RENAME_EXCHANGE);
+    ::unlink(ours);
+    if (done) return permitted(answer, "replaced it");
+    refused_change(answer, "replacing it", w[0], error);
+}
+
+/// The path itself, or the first plain file of a directory.
+const char* some_file(const char* path)
+{
+    if (!is_directory(path)) return path;
+    DIR* const dir = ::opendir(path);
+    const char* found = nullptr;
+    while (dir != nullptr && found == nullptr) {
+        const dirent* const entry = ::readdir(dir);
+        if (entry == nullptr) break;
+        if (entry->d_type == DT_REG) found = joined(joined(path, "/"), entry->d_name);
+    }
+    if (dir != nullptr) ::closedir(dir);
+    return found;
+}
+
+/// Into a directory that may be written, and there opened for writing.
+void hard_link(const Words& w, Answer& answer)
+{
+    const char* const file = some_file(w[0]);
+    if (file == nullptr) return say(answer, Outcome::Absent, false, "no plain file in it");
+    const char* const name = scratch_name(w[1]);
+    if (::link(file, name) != 0) {
+        const int error = errno;
+        if (error == ENOENT) return say(answer, Outcome::Absent, false, "not there");
+        return refused(answer, "linking it into a writable place", error,
+                       names_a_mount(error) || ::geteuid() == 0);
+    }
+    const int fd = ::open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    ::unlink(name);
+    if (fd >= 0) return permitted(answer, "opened for writing by another name");
+    refused(answer, "opening it by another name", error, false);
+}
+
+void through_link(const Words& w, Answer& answer)
+{
+    const char* const name = scratch_name(w[1]);
+    if (::symlink(w[0], name) != 0) return refused(answer, "making a link", errno, false);
+    const int error = change_at(name);
+    ::unlink(name);
+    if (error == 0) return permitted(answer, "changed through a link");
+    refused_change(answer, "changing it through a link", w[0], error);
+}
+
+void by_proc(const Words& w, Answer& answer)
+{
+    int last = ENOENT;
+    for (const char* way : {"/proc/self/root", "/proc/1/root", "/proc/thread-self/root"}) {
+        const int error = change_at(joined(way, w[0]));
+        if (error == 0) return say(answer, Outcome::Permitted, true, "changed by way of %s", way);
+        if (error != ENOENT && error != EACCES) last = error;
+        if (last == ENOENT) last = error;
+    }
+    refused_change(answer, "changing it by way of /proc/*/root", w[0], last);
+}
+
+/// A descriptor for reading is opened again for writing.
+void reopen(const Words& w, Answer& answer)
+{
+    const int fd = ::open(w[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return refused_change(answer, "opening it to read", w[0], errno);
+    char link[64];
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const int error = change_at(link);
+    ::close(fd);
+    if (error == 0) return permitted(answer, "changed through a descriptor");
+    refused_change(answer, "changing it through a descriptor", w[0], error);
+}
+
+void remount(const Words& w, Answer& answer)
+{
+    if (::mount(nullptr, w[0], nullptr, MS_REMOUNT | MS_BIND, nullptr) != 0)
+        return refused(answer, "remounting it writable", errno, errno == EPERM);
+    ::mount(nullptr, w[0], nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr);
+    permitted(answer, "remounted it writable");
+}
+
+/// What a program does all day. Must be possible where writing is granted.
+void work(const Words& w, Answer& answer)
+{
+    const char* const dir = scratch_name(w[0]);
+    char file[4700];
+    char other[4700];
+    std::snprintf(file, sizeof file, "%s/file", dir);
+    std::snprintf(other, sizeof other, "%s/other", dir);
+    const char* step = "making a directory";
+    bool good = ::mkdir(dir, 0700) == 0;
+    int error = errno;
+    const auto then = [&](const char* what, bool done) {
+        if (!good) return;
+        step = what;
+        good = done;
+        error = errno;
+    };
+    if (good) {
+        const int fd = ::open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        char text[5] = {};
+        then("making a file", fd >= 0);
+        if (good) then("writing", ::write(fd, "berth", 5) == 5);
+        if (good) then("reading back", ::pread(fd, text, 5, 0) == 5 && std::memcmp(text, "berth", 5) == 0);
+        if (fd >= 0) ::close(fd);
+        if (good) then("renaming", ::rename(file, other) == 0);
+        if (good) then("linking", ::symlink("other", file) == 0);
+        if (good) then("changing the mode", ::chmod(other, 0644) == 0);
+        if (good) then("removing", ::unlink(file) == 0 && ::unlink(other) == 0);
+        ::unlink(file);
+        ::unlink(other);
+        if (::rmdir(dir) != 0) then("removing the directory", false);
+    }
+    if (good) return permitted(answer, "made, wrote, read, renamed, linked and removed");
+    refused(answer, step, error, false);
+}
+
+/// The first protected name that lies deeper than at the top: nothing may be made in it, or written.
+void deep(const Words& w, Answer& answer)
+{
+    struct Level {
+        DIR* dir;
+        std::size_t length;
+    };
+    static Level levels[6];
+    static char path[4600];
+    int depth = 0;
+    int looked = 0;
+    std::snprintf(path, sizeof path, "%s", w[0]);
+    levels[0] = {::opendir(path), std::strlen(path)};
+    while (depth >= 0 && looked < 20000) {
+        Level& level = levels[depth];
+        const dirent* const entry = level.dir == nullptr ? nullptr : ::readdir(level.dir);
+        if (entry == nullptr) {
+            if (level.dir != nullptr) ::closedir(level.dir);
+            --depth;
+            continue;
+        }
+        if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
+        ++looked;
+        std::snprintf(path + level.length, sizeof path - level.length, "/%s", entry->d_name);
+        bool named = false;
+        for (int i = 1; i < w.count; ++i) named = named || std::strcmp(w[i], entry->d_name) == 0;
+        if (named && depth > 0) {
+            const int error = change_at(path);
+            if (error == 0) return say(answer, Outcome::Permitted, true, "changed %.150s", path);
+            return refused_change(answer, "changing what is there", path, error);
+        }
+        if (!named && entry->d_type == DT_DIR && depth + 1 < 6) {
+            levels[depth + 1] = {::opendir(path), std::strlen(path)};
+            ++depth;
+        }
+    }
+    say(answer, Outcome::Absent, false, "none lies deeper");
+}
+
+constexpr Entry kEntries[] = {
+    {"write", write_it}, {"create", create},       {"make", make},         {"away", away},
+    {"over", over},      {"hard-link", hard_link}, {"link", through_link}, {"by-proc", by_proc},
+    {"reopen", reopen},  {"remount", remount},     {"work", work},         {"deep", deep},
+};
+
+} // namespace
+
+Entries change_acts() { return {kEntries, sizeof kEntries / sizeof kEntries[0]}; }
+
+} // namespace prober

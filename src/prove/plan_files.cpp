@@ -1,0 +1,223 @@
+// Probes for rules on files. Where a rule covers much, a few places stand for it: one that belongs to the
+// user himself, so that a refusal is the wall's and not the owner's.
+
+#include <algorithm>
+
+#include "base/strings.hpp"
+#include "policy/bind.hpp"
+#include "policy/demand.hpp"
+#include "prove/probe.hpp"
+
+namespace berth::prove {
+
+namespace {
+
+using policy::Access;
+
+/// The file rules, bound, and the places that stand for each access.
+struct Places {
+    policy::BoundFiles files;
+    std::string read_only; ///< a directory that may be read and not written; may be empty
+    std::string writable;
+};
+
+class Builder {
+public:
+    Builder(const Ground& ground, Plan& out) : ground_(ground), out_(out) {}
+
+    [[nodiscard]] Status run()
+    {
+        const auto& policy = ground_.spec.policy;
+        if (policy.files.empty()) {
+            open_root();
+            return {};
+        }
+        BERTH_CHECK(bind());
+        bool whole = false;
+        for (const auto& rule : policy.files) {
+            rule_ = fmt::format("{} {}", to_string(rule.access), printable(to_string(rule.target)));
+            const std::string source = to_string(rule.target);
+            const std::size_t before = out_.probes.size();
+            for (const auto& bound : places_.files.rules) {
+                if (bound.source != source || bound.path.empty()) continue;
+                whole |= bound.path == "/";
+                one_rule(bound);
+            }
+            if (out_.probes.size() == before) untried("no place of it is here");
+        }
+        if (!whole) everything_else();
+        if (!policy.protected_names.empty()) protect();
+        return {};
+    }
+
+private:
+    void add(std::string name, Must must, std::vector<std::string> act, bool absent_is_refusal = false)
+    {
+        out_.probes.push_back({.rule = rule_,
+                               .name = std::move(name),
+                               .must = must,
+                               .act = std::move(act),
+                               .absent_is_refusal = absent_is_refusal});
+    }
+    void untried(std::string why) { out_.untried.push_back({rule_, std::move(why)}); }
+    void scratch(const std::string& place)
+    {
+        if (std::ranges::find(out_.scratch, place) == out_.scratch.end()) out_.scratch.push_back(place);
+    }
+
+    void open_root()
+    {
+        rule_ = "a private root";
+        const std::string home = ground_.facts.home.empty() ? "/" : ground_.facts.home;
+        add("work_in /tmp", Must::Pass, {"work", "/tmp"});
+        add("work_in " + home, Must::Pass, {"work", home});
+        scratch("/tmp");
+        scratch(home);
+    }
+
+    [[nodiscard]] Status bind()
+    {
+        policy::Roots roots;
+        for (const auto& mount : ground_.spec.mounts)
+            if (mount.workspace) roots.workspaces.push_back(mount.target);
+        if (!ground_.facts.home.empty()) roots.home = ground_.facts.home;
+        BERTH_TRY(places_.files, policy::bind_files(ground_.spec.policy, roots));
+        for (const auto& place : samples())
+            if (places_.read_only.empty() && places_.files.decide(place) == Access::Read)
+                places_.read_only = place;
+        places_.writable = writable_place(ground_);
+        return {};
+    }
+
+    [[nodiscard]] std::vector<std::string> samples() const
+    {
+        return {ground_.facts.home.empty() ? "/root" : ground_.facts.home, "/etc", "/usr", "/var", "/opt"};
+    }
+
+    void one_rule(const policy::BoundRule& rule)
+    {
+        switch (rule.access) {
+        case Access::Read: return read_rule(rule.path);
+        case Access::Write: return write_rule(rule.path);
+        case Access::Deny: return deny_rule(rule.path);
+        }
+    }
+
+    void read_rule(const std::string& path)
+    {
+        std::vector<std::string> targets{path};
+        if (path == "/") {
+            targets = samples();
+            targets.emplace_back("/");
+            targets.emplace_back("/etc/issue");
+        }
+        std::erase_if(targets, [&](const auto& one) { return places_.files.decide(one) != Access::Read; });
+        for (const auto& target : targets) {
+            add("write_directly " + target, Must::Fail, {"write", target});
+            add("make_directory_in " + target, Must::Fail, {"create", target});
+        }
+        if (targets.empty()) return untried("other rules cover all of it");
+        const std::string& first = targets.front();
+        const std::string& last = targets.back(); // a file, where the rule is about everything
+        add("rename_away " + last, Must::Fail, {"away", last});
+        add("replace " + last, Must::Fail, {"over", last});
+        add("write_by_proc_root " + first, Must::Fail, {"by-proc", first});
+        add("write_by_descriptor " + first, Must::Fail, {"reopen", first});
+        add("remount_writable " + first, Must::Fail, {"remount", first});
+        around(path == "/" ? last : first);
+        const bool shown = path != "/";
+        add("read " + (shown ? path : "/usr"), Must::Pass, {"read", shown ? path : "/usr"});
+    }
+
+    /// From a place that may be written to one that may not.
+    void around(const std::string& target)
+    {
+        if (places_.writable.empty()) return;
+        scratch(places_.writable);
+        add(fmt::format("write_through_symlink {}", target), Must::Fail, {"link", target, places_.writable});
+        add(fmt::format("write_by_hard_link {}", target), Must::Fail,
+            {"hard-link", target, places_.writable});
+    }
+
+    void write_rule(const std::string& path)
+    {
+        scratch(path);
+        add("work_in " + path, Must::Pass, {"work", path});
+        const std::string parent = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+        if (path != "/" && places_.files.decide(parent) == Access::Read)
+            add("leave_it_upwards " + parent, Must::Fail, {"create", parent});
+        if (places_.read_only.empty())
+            return untried("nothing is read-only: no way out of it could be tried");
+        add("leave_it_by_symlink " + path, Must::Fail, {"link", places_.read_only, path});
+        add("leave_it_by_hard_link " + path, Must::Fail, {"hard-link", "/etc", path});
+    }
+
+    void deny_rule(const std::string& path)
+    {
+        add("look_at " + path, Must::Fail, {"hidden", path});
+        add("look_by_proc_root " + path, Must::Fail, {"hidden", "/proc/self/root" + path});
+        add("write_directly " + path, Must::Fail, {"write", path});
+        if (!places_.writable.empty()) add("replace " + path, Must::Fail, {"over", path});
+        something_passes();
+    }
+
+    void something_passes()
+    {
+        const std::string& other = places_.read_only.empty() ? places_.writable : places_.read_only;
+        if (!other.empty()) add("read " + other, Must::Pass, {"read", other});
+    }
+
+    void everything_else()
+    {
+        rule_ = "deny everything else";
+        for (const char* place : {"/etc", "/home", "/root", "/var", "/srv", "/opt", "/usr", "/mnt", "/sys"}) {
+            if (places_.files.decide(place) != Access::Deny) continue;
+            const bool above = std::ranges::any_of(places_.files.rules, [&](const auto& rule) {
+                return rule.access != Access::Deny && rule.path.starts_with(std::string(place) + "/");
+            });
+            if (!above) add(fmt::format("look_at {}", place), Must::Fail, {"hidden", place}, true);
+        }
+        something_passes();
+    }
+
+    void protect()
+    {
+        const auto& names = ground_.spec.policy.protected_names;
+        rule_ = printable(fmt::format("protect {}", fmt::join(names, " ")), 400);
+        bool any = false;
+        for (const auto& mount : ground_.spec.mounts) {
+            if (mount.mode == Mount::Mode::ReadOnly || places_.files.decide(mount.target) != Access::Write)
+                continue;
+            any = true;
+            scratch(mount.target);
+            for (const auto& name : names) {
+                const std::string path = fmt::format("{}/{}", mount.target, name);
+                add("write_directly " + path, Must::Fail, {"write", path});
+                add("rename_away " + path, Must::Fail, {"away", path});
+            }
+            const std::string first = fmt::format("{}/{}", mount.target, names.front());
+            add("make " + first, Must::Fail, {"make", first});
+            add("replace " + first, Must::Fail, {"over", first});
+            add("write_by_proc_root " + first, Must::Fail, {"by-proc", first});
+            add("write_by_descriptor " + first, Must::Fail, {"reopen", first});
+            add("write_through_symlink " + first, Must::Fail, {"link", first, mount.target});
+            std::vector<std::string> deep{"deep", mount.target};
+            for (const auto& name : names)
+                if (deep.size() < 14) deep.push_back(name);
+            add("write_what_lies_deeper " + mount.target, Must::Fail, std::move(deep));
+            add("work_in " + mount.target, Must::Pass, {"work", mount.target});
+        }
+        if (!any) untried("no directory of the host may be written");
+    }
+
+    const Ground& ground_;
+    Plan& out_;
+    Places places_;
+    std::string rule_;
+};
+
+} // namespace
+
+Status plan_files(const Ground& ground, Plan& out) { return Builder(ground, out).run(); }
+
+} // namespace berth::prove

@@ -1,0 +1,249 @@
+// The prober's answers come out of the sandbox: whoever is hostile inside, and there before the proof, may
+// have made them up. They are bounded, read strictly, and an answer that is missing proves nothing.
+
+#include "prove/prove.hpp"
+
+#include <boost/asio/this_coro.hpp>
+
+#include <map>
+
+#include "base/ids.hpp"
+#include "base/strings.hpp"
+#include "core/exec_programs.hpp"
+#include "prove/canary.hpp"
+#include "prove/prober_image.hpp"
+
+namespace berth::prove {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Bytes kMostOutput = 1_MiB;
+constexpr auto kTimeout = 150s;
+
+std::string escaped(std::string_view word)
+{
+    std::string out;
+    for (const char c : word) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < ' ' || c == '%' || byte == 127)
+            out += fmt::format("%{:02X}", byte);
+        else
+            out.push_back(c);
+    }
+    return out;
+}
+
+std::string line_of(std::string_view number, const std::vector<std::string>& act)
+{
+    std::string out(number);
+    for (const auto& word : act) out += "\t" + escaped(word);
+    return out + "\n";
+}
+
+struct Answer {
+    std::string outcome;
+    bool sure = false;
+    std::string text;
+};
+/// By number; "facts" has what the prober is.
+struct Answers {
+    std::map<std::string, Answer> of;
+    std::vector<std::string> facts;
+    bool whole = false; ///< it came to its end
+};
+
+Answers read_answers(const std::string& text)
+{
+    Answers out;
+    for (const auto& line : split(text, '\n')) {
+        const auto fields = split(line, '\t');
+        if (line == "end")
+            out.whole = true;
+        else if (fields.size() == 6 && fields[0] == "facts")
+            out.facts.assign(fields.begin() + 1, fields.end());
+        else if (fields.size() == 4)
+            out.of.try_emplace(fields[0], Answer{fields[1], fields[2] == "1", printable(fields[3], 200)});
+    }
+    return out;
+}
+
+Tried judge(const Probe& probe, const Facts& facts, const Answer* answer)
+{
+    Tried out{.rule = probe.rule,
+              .probe = probe.name,
+              .must = probe.must,
+              .user = facts.user,
+              .verdict = Verdict::Unclear,
+              .sure = false,
+              .saw = "no answer"};
+    if (answer == nullptr) return out;
+    out.saw = answer->text;
+    out.sure = answer->sure;
+    const bool must_pass = probe.must == Must::Pass;
+    if (answer->outcome == "permitted" && probe.only_told)
+        out.verdict = Verdict::Absent;
+    else if (answer->outcome == "permitted")
+        out.verdict = must_pass ? Verdict::Held : Verdict::NotHeld;
+    else if (answer->outcome == "refused")
+        out.verdict = must_pass ? Verdict::NotHeld : Verdict::Held;
+    else if (answer->outcome == "absent")
+        out.verdict = probe.absent_is_refusal ? Verdict::Held : Verdict::Absent;
+    return out;
+}
+
+class Proof {
+public:
+    Proof(Backend& backend, SandboxHandle sandbox, SandboxSpec spec)
+        : backend_(backend), sandbox_(std::move(sandbox)), spec_(std::move(spec)),
+          have_(backend.capabilities())
+    {
+    }
+
+    Task<Status> run(const Bait& bait, Receipt& receipt)
+    {
+        BERTH_CO_TRY(const auto image, make_prober_image());
+        image_ = image.get();
+        BERTH_CO_TRY(const auto execs, co_await backend_.execs(sandbox_));
+        Load load = Load::Whole;
+        for (const auto& exec : execs)
+            if (exec.running) load = Load::Light;
+        auto tried = co_await as_user(bait, load, spec_.user, true, receipt);
+        if (tried && receipt_user_is_plain_ && have_.can(Operation::Users))
+            tried = co_await as_user(bait, Load::Light, "root", false, receipt);
+        co_return tried;
+    }
+
+private:
+    Task<Status> as_user(const Bait& bait, Load load, std::string user, bool first, Receipt& receipt)
+    {
+        const std::string ask = "0\tfacts\n";
+        BERTH_CO_TRY(const auto who, co_await talk(user, ask));
+        Facts facts{.user = user};
+        if (who.facts.size() != 5)
+            co_return fail(Code::Unavailable, "the prober did not say as whom it runs");
+        BERTH_CO_TRY(const auto uid, parse_int(who.facts[0], 0, UINT32_MAX, "user"));
+        facts.uid = static_cast<std::uint32_t>(uid);
+        facts.kernel = printable(who.facts[2], 100);
+        facts.machine = printable(who.facts[3], 40);
+        if (who.facts[4].starts_with('/')) facts.home = who.facts[4];
+        if (first) {
+            receipt.kernel = fmt::format("{} {}", facts.kernel, facts.machine);
+            receipt_user_is_plain_ = facts.uid != 0;
+        }
+        const Ground ground{.spec = spec_, .have = have_, .bait = bait, .facts = facts, .load = load};
+        auto made = first ? plan(ground) : plan_for_another_user(ground);
+        if (!made) co_return std::unexpected(std::move(made).error());
+        const std::string token = random_hex(6);
+        std::string input = line_of("0", {"token", token});
+        for (std::size_t i = 0; i < made->probes.size(); ++i)
+            input += line_of(std::to_string(i + 1), made->probes[i].act);
+        std::vector<std::string> sweep{"sweep"};
+        for (const auto& place : made->scratch) sweep.push_back(place);
+        const std::string clean = line_of("sweep", sweep);
+        auto answers = co_await talk(user, input + clean);
+        // One that was killed half-way may have left something behind.
+        if (!answers || !answers->whole) (void)co_await talk(user, line_of("0", {"token", token}) + clean);
+        if (!answers) co_return std::unexpected(std::move(answers).error());
+        for (std::size_t i = 0; i < made->probes.size(); ++i) {
+            const auto found = answers->of.find(std::to_string(i + 1));
+            auto tried = judge(made->probes[i], facts, found == answers->of.end() ? nullptr : &found->second);
+            if (made->probes[i].of_this_machine && elsewhere(have_)) tried.sure = false;
+            receipt.probes.push_back(std::move(tried));
+        }
+        receipt.untried.insert(receipt.untried.end(), made->untried.begin(), made->untried.end());
+        co_return Status{};
+    }
+
+    /// One run of the prober: what it said. It comes as a descriptor; a backend that knows no such thing says
+    /// that there is no such command, and then it is put in.
+    Task<Result<Answers>> talk(std::string user, std::string input)
+    {
+        const ExecSpec exec = exec_as(user);
+        auto answers = co_await talk_to(exec, input);
+        if (answers || !not_taken_) co_return answers;
+        ExecSpec again = exec_as(user);
+        const std::string put = "/tmp/.berth-prober-" + random_hex(6);
+        again.argv = {put};
+        BERTH_CO_CHECK(co_await put_in(put, again.user));
+        answers = co_await talk_to(again, input);
+        const FilePath file{.path = put, .user = again.user};
+        (void)co_await backend_.remove_file(sandbox_, file, RemoveTree::No);
+        co_return answers;
+    }
+
+    [[nodiscard]] ExecSpec exec_as(const std::string& user) const
+    {
+        ExecSpec exec;
+        exec.id = make_exec_id(system_clock());
+        exec.argv = {"berth-prober"};
+        exec.cwd = "/";
+        exec.user = user == spec_.user ? std::string{} : user;
+        exec.input = ExecSpec::Stdin::Open;
+        exec.timeout = kTimeout;
+        exec.log_limit = kMostOutput;
+        return exec;
+    }
+
+    Task<Result<Answers>> talk_to(ExecSpec exec, std::string input)
+    {
+        std::string output;
+        RunStreams streams;
+        streams.input = std::move(input);
+        streams.on_event = [&](const ExecEvent& event) {
+            if (event.kind == ExecEvent::Kind::Stdout && output.size() < kMostOutput.count)
+                output += event.bytes;
+        };
+        const GivenProgram program(exec.id, image_);
+        auto started = co_await backend_.exec(sandbox_, exec);
+        if (started) {
+            const auto ended = co_await backend_.follow(sandbox_, exec, std::move(streams));
+            if (!ended) started = std::unexpected(ended.error());
+        }
+        auto answers = read_answers(output);
+        not_taken_ = !program.taken() && answers.facts.empty() && answers.of.empty();
+        if (!started) co_return std::unexpected(std::move(started).error().while_doing("running the prober"));
+        if (not_taken_) co_return fail(Code::Unsupported, "the prober was not started");
+        co_return answers;
+    }
+
+    /// Into the sandbox, for as long as it runs: this backend can only start what lies there.
+    Task<Status> put_in(std::string path, std::string user)
+    {
+        BERTH_CO_TRY(auto image, make_prober_image());
+        FilePath file{.path = std::move(path), .user = std::move(user)};
+        FileContents contents{.source = std::move(image), .limit = 16_MiB, .mode = 0755};
+        auto put = co_await backend_.fill_file(sandbox_, file, std::move(contents));
+        if (!put) co_return std::unexpected(std::move(put).error().while_doing("putting the prober in"));
+        co_return put;
+    }
+
+    Backend& backend_;
+    SandboxHandle sandbox_;
+    SandboxSpec spec_;
+    Capabilities have_;
+    int image_ = -1;
+    bool not_taken_ = false; ///< the backend looked for a file instead
+    bool receipt_user_is_plain_ = true;
+};
+
+} // namespace
+
+Task<Result<Receipt>> prove(Backend& backend, SandboxHandle sandbox, SandboxSpec spec, Wish wish)
+{
+    Receipt receipt;
+    receipt.id = "rcpt_" + make_bare_id(system_clock());
+    receipt.sandbox = wish.sandbox;
+    receipt.generation = wish.generation;
+    receipt.backend = backend.name();
+    receipt.policy = spec.policy.name;
+    receipt.policy_hash = policy_hash(spec.policy);
+    receipt.time = system_clock().now();
+    BERTH_CO_TRY(const auto canary, Canary::put_up(wish.data));
+    Proof proof(backend, std::move(sandbox), std::move(spec));
+    BERTH_CO_CHECK(co_await proof.run(canary.bait(), receipt));
+    co_return receipt;
+}
+
+} // namespace berth::prove

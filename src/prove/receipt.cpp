@@ -1,0 +1,81 @@
+#include "prove/receipt.hpp"
+
+#include <algorithm>
+
+#include "base/brief.hpp"
+#include "base/sha256.hpp"
+#include "policy/document.hpp"
+
+namespace berth::prove {
+
+std::string_view to_string(Verdict verdict) noexcept
+{
+    switch (verdict) {
+    case Verdict::Held: return "held";
+    case Verdict::NotHeld: return "not_held";
+    case Verdict::Unclear: return "unclear";
+    case Verdict::Absent: return "absent";
+    }
+    return "unclear";
+}
+
+namespace {
+
+bool wrong(const Tried& one) { return one.verdict == Verdict::NotHeld || one.verdict == Verdict::Unclear; }
+
+} // namespace
+
+bool Receipt::held() const
+{
+    return std::ranges::none_of(probes, wrong) &&
+           std::ranges::any_of(probes, [](const Tried& one) { return one.verdict == Verdict::Held; });
+}
+
+std::string Receipt::failure() const
+{
+    const auto found = std::ranges::find_if(probes, wrong);
+    if (found == probes.end()) return probes.empty() ? "nothing could be tried" : "";
+    return fmt::format("{} (probe {} as {}, which must {}: {})", found->rule, found->probe, found->user,
+                       to_string(found->must), found->saw);
+}
+
+std::string policy_hash(const policy::Policy& policy)
+{
+    auto nameless = policy;
+    nameless.name.clear();
+    return "sha256:" + sha256_hex(json::dump(policy::to_json(nameless)));
+}
+
+json::Object to_json(const Receipt& receipt)
+{
+    json::Object out;
+    out["id"] = receipt.id;
+    out["sandbox"] = receipt.sandbox;
+    out["generation"] = receipt.generation;
+    out["backend"] = receipt.backend;
+    out["policy"] = receipt.policy;
+    out["policy_hash"] = receipt.policy_hash;
+    out["kernel"] = receipt.kernel;
+    out["time"] = rfc3339(receipt.time);
+    out["held"] = receipt.held();
+    json::Array probes;
+    for (const auto& one : receipt.probes) {
+        json::Object probe;
+        probe["rule"] = one.rule;
+        probe["probe"] = one.probe;
+        probe["must"] = to_string(one.must);
+        probe["user"] = one.user;
+        probe["verdict"] = to_string(one.verdict);
+        probe["sure"] = one.sure;
+        probe["saw"] = one.saw;
+        probes.emplace_back(std::move(probe));
+    }
+    out["probes"] = std::move(probes);
+    json::Array untried;
+    for (const auto& one : receipt.untried)
+        untried.emplace_back(json::Object{{"rule", one.rule}, {"why", one.why}});
+    out["untried"] = std::move(untried);
+    return out;
+}
+
+} // namespace berth::prove

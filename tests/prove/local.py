@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""local.py BERTH: `berth policy prove` on the local backend, as whoever runs it."""
+import json
+import os
+import pathlib
+import sys
+
+from person import EXIT_NOT_HELD, Place, check_receipt, tree, wrong
+
+NARROW = """
+name = "narrow"
+files = [ { read = ":minimal" }, { write = ":workspace_roots" }, { write = ":tmpdir" },
+          { deny = ":workspace_roots/secret" }, { read = ":workspace_roots/src" } ]
+protect = [".git"]
+[limits]
+pids = 200
+open_files = 300
+"""
+
+
+def names(receipt: dict) -> set[str]:
+    return {one["probe"].split(" ")[0] for one in receipt["probes"] if one["verdict"] == "held"}
+
+
+def every_preset_holds(place: Place) -> None:
+    work = place.workspace()
+    before = tree(work)
+    for policy in ("sandbox", "read-only", "workspace-write", "full-access"):
+        box = place.create("--policy", policy, "--workspace", str(work))
+        receipt = place.prove(box)
+        check_receipt(receipt)
+        print(f"{policy}: {len(receipt['probes'])} probes")
+        assert {"reach_loopback_of_the_host", "reach_the_host_by_udp", "reach_abstract_socket_of_the_host",
+                "reach_unix_socket_of_the_host", "reach_an_ipv6_literal", "ask_another_dns_server",
+                "reach_metadata_address", "use_inherited_descriptor", "read_file_of_the_host",
+                "gain_privileges_by_set_id", "make_more_processes", "open_more_files"} <= names(receipt), names(receipt)
+        if policy in ("read-only", "workspace-write"):
+            assert {"write_directly", "make_directory_in", "rename_away", "replace", "write_by_proc_root",
+                    "write_by_descriptor", "remount_writable"} <= names(receipt), names(receipt)
+        if policy == "workspace-write":
+            assert {"write_through_symlink", "write_by_hard_link", "write_what_lies_deeper"} <= names(receipt)
+            # A refusal that something else may explain is told as such; of the walls of files none is.
+            unsure = [p for p in receipt["probes"] if p["rule"].startswith("protect") and (p["must"], p["user"]) == ("fail", "user")
+                      and p["verdict"] == "held" and not p["sure"]]
+            assert not unsure, unsure
+        left = place.well("exec", box, "--", "sh", "-c", "find /tmp /home /var/tmp -name '.berth*' 2>/dev/null; true")
+        assert left == "", left
+        listed = place.document("policy", "receipts", box)["receipts"]
+        assert [one["id"] for one in listed] == [receipt["id"]] and listed[0]["probes"] == receipt["probes"], listed
+        assert not place.document("inspect", box)["execs"][:-1], "a proof is not among the commands of a person"
+        place.well("rm", box)
+        place.run("doctor", "--clean")  # placeholders of protected names
+        assert tree(work) == before, (policy, tree(work))
+
+
+def a_narrow_policy_holds_with_its_limits(place: Place) -> None:
+    work = place.workspace()
+    (place.root / "narrow.toml").write_text(NARROW)
+    box = place.create("--policy", str(place.root / "narrow.toml"), "--workspace", str(work), "--name", "narrow")
+    receipt = place.prove("narrow")
+    check_receipt(receipt)
+    held = {(one["rule"], one["probe"].split(" ")[0]) for one in receipt["probes"] if one["verdict"] == "held"}
+    assert ("deny :workspace_roots/secret", "look_at") in held, held
+    assert ("read :workspace_roots/src", "write_directly") in held, held
+    assert ("deny everything else", "look_at") in held, held
+    assert ("pids 200", "make_more_processes") in held and ("open files 300", "open_more_files") in held, held
+    shown = place.run("policy", "prove", "narrow", "--all").stdout
+    assert "held: policy narrow" in shown and "look_at" in shown, shown
+    place.well("rm", box)
+
+
+def nobody_is_starved_by_a_proof(place: Place) -> None:
+    box = place.create()
+    place.well("exec", "--detach", box, "--", "sleep", "100")
+    receipt = place.prove(box)
+    assert receipt["held"], wrong(receipt)
+    assert any("starve" in one["why"] for one in receipt["untried"]), receipt["untried"]
+    assert not any(one["probe"] == "make_more_processes" for one in receipt["probes"])
+    place.well("rm", box)
+
+
+def a_sandbox_is_handed_out_proven(place: Place) -> None:
+    box = place.create("--prove", "--key", "proven")
+    assert len(place.document("policy", "receipts", box)["receipts"]) == 1
+    assert place.create("--prove", "--key", "proven") == box
+    assert len(place.document("policy", "receipts", "proven")["receipts"]) == 2
+    place.well("rm", box)
+    # The ledger keeps what its sandbox does not outlive.
+    assert place.well("events", "--type", "berth.policy_proved", "--json").count('"berth.policy_proved"') >= 2
+
+
+def bad_words_are_refused(place: Place) -> None:
+    assert place.run("policy", "prove", "nobody").returncode == 3
+    assert place.run("policy", "prove").returncode == 2
+    assert place.run("policy", "explain", "sandbox", "--backend", "nowhere").returncode != 0
+
+
+def every_backend_explains_itself(place: Place) -> None:
+    local = place.document("policy", "explain", "workspace-write")
+    assert local["admitted"] and {one["tier"] for one in local["rules"]} == {"outside"}, local
+    told = json.loads(place.run("policy", "explain", "sandbox", "--backend", "e2b", "--json", E2B_API_KEY="e2b_00").stdout)
+    assert told["admitted"], told
+    tiers = {one["rule"]: one["tier"] for one in told["rules"]}
+    assert tiers["network off"] == "vendor" and tiers["pids 4096"] == "none", tiers
+    refused = place.run("policy", "explain", "read-only", "--backend", "e2b", "--json", E2B_API_KEY="e2b_00")
+    assert refused.returncode == EXIT_NOT_HELD and not json.loads(refused.stdout)["admitted"], refused.stdout
+
+
+def main() -> int:
+    for check in (every_preset_holds, a_narrow_policy_holds_with_its_limits, nobody_is_starved_by_a_proof,
+                  a_sandbox_is_handed_out_proven, bad_words_are_refused, every_backend_explains_itself):
+        with Place(sys.argv[1]) as place:
+            before = set(os.listdir("/tmp"))
+            check(place)
+            left = {n for n in set(os.listdir("/tmp")) - before if n.startswith("berth-prove-") and "test" not in n}
+            assert not left, left
+            assert not list(pathlib.Path(place.root / "data").glob("berth-prove-*"))
+        print(f"ok {check.__name__}", flush=True)
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""walls.py BERTH-HOOKS: takes each wall away in turn; the proof must notice, and name the probe.
+
+The program is the twin of berth whose walls tests may switch off. What a wall stops is looked at by probes: the
+table printed here says by which. As root the half of root, as anybody else that of an ordinary user."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from person import EXIT_NOT_HELD, Place, wrong
+
+ROOT = os.geteuid() == 0
+# Wall -> what is created, and a probe that must turn red.
+WALLS = {
+    "pivot-root": ([], "read_file_of_the_host"),
+    "filter": ([], "call_the_kernel_unfiltered"),
+    "capabilities": ([], "have_capabilities_that_reach_beyond"),
+    "no-new-privs": ([], "gain_privileges_by_set_id"),
+    "net-namespace": ([], "reach_loopback_of_the_host"),
+    "close-descriptors": ([], "use_inherited_descriptor"),
+    "file-mounts,landlock": (["--policy", "workspace-write", "--workspace", "WORK"], "write_directly"),
+    "mask-kcore": ([], "look_behind_mask"),
+    "mask-keys": ([], "look_behind_mask"),
+    "mask-timer_list": ([], "look_behind_mask"),
+}
+FOR_ROOT = {"cgroup": (["--memory", "64M", "--limits", "best-effort"], "use_more_memory")}
+FOR_USER = {"rlimits": (["--pids", "100"], "make_more_processes"), "mask-sys": ([], "change_kernel_settings")}
+
+
+def present(wall: str) -> bool:
+    return not wall.startswith("mask-") or wall == "mask-sys" or pathlib.Path("/proc", wall[5:]).exists()
+
+
+def main() -> int:
+    unseen = []
+    table = {**WALLS, **(FOR_ROOT if ROOT else FOR_USER)}
+    print(f"{'wall':<22} probes that turned red without it")
+    for wall, (words, expected) in table.items():
+        if not present(wall):
+            print(f"{wall:<22} - (this machine has nothing behind it)")
+            continue
+        with Place(sys.argv[1]) as place:
+            off = {"BERTH_TEST_WALLS_OFF": wall}
+            work = str(place.workspace())
+            words = [work if word == "WORK" else word for word in words]
+            # Something to inherit, for the wall that stops it.
+            held = os.open("/etc/passwd", os.O_RDONLY)
+            os.set_inheritable(held, True)
+            made = subprocess.run([place.program, "create", "--quiet", *words], env={**place.environment, **off},
+                                  text=True, capture_output=True, pass_fds=[held], check=False)
+            if made.returncode != 0:
+                print(f"{wall:<22} - (without it there is no sandbox: {made.stderr.strip()[:100]})")
+                continue
+            done = place.run("policy", "prove", made.stdout.strip(), "--json", **off)
+            receipt = json.loads(done.stdout)
+            red = sorted({one["probe"].split(" ")[0] for one in wrong(receipt)})
+            print(f"{wall:<22} {', '.join(red) or 'NONE'}", flush=True)
+            if expected not in red or done.returncode != EXIT_NOT_HELD or receipt["held"]:
+                unseen.append(f"{wall}: {expected} of {red}, code {done.returncode}")
+            place.well("rm", made.stdout.strip())
+            # At create: nothing is handed out, nothing stays, and the error names a probe.
+            refused = subprocess.run([place.program, "create", "--prove", "--json", *words], text=True, capture_output=True,
+                                     env={**place.environment, **off}, pass_fds=[held], check=False)
+            os.close(held)
+            told = json.loads(refused.stdout)["error"] if refused.returncode == EXIT_NOT_HELD else {}
+            if not any(name in told.get("message", "") for name in red) or place.document("ls")["sandboxes"]:
+                unseen.append(f"{wall}: create --prove ended with {refused.returncode}: {refused.stdout} {refused.stderr}")
+    for line in unseen:
+        print("FAILED", line)
+    return 1 if unseen else 0
+
+
+sys.exit(main())

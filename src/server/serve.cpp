@@ -5,8 +5,6 @@
 #include <sys/resource.h>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -16,6 +14,7 @@
 #include "base/log.hpp"
 #include "server/faces.hpp"
 #include "server/gate/pages.hpp"
+#include "server/http/beat.hpp"
 #include "server/http/router.hpp"
 
 namespace berth::server {
@@ -169,12 +168,7 @@ std::string Server::Parts::metrics() const
 
 Task<void> Server::Parts::tick()
 {
-    asio::steady_timer timer(co_await asio::this_coro::executor);
-    while (!stopping_) {
-        for (const auto& face : faces_) co_await face->tick();
-        timer.expires_after(kTick);
-        co_await timer.async_wait(as_value);
-    }
+    for (const auto& face : faces_) co_await face->tick();
 }
 
 Task<Status> Server::Parts::run(Ready ready)
@@ -188,11 +182,13 @@ Task<Status> Server::Parts::run(Ready ready)
     asio::signal_set signals(executor, SIGINT, SIGTERM);
     ready_ = true;
     ready(host_->port());
-    asio::co_spawn(executor, tick(), asio::detached);
+    http::Beat ticking(executor, kTick);
+    ticking.start([this] { return tick(); });
     co_await (host_->run() || signals.async_wait(as_value));
     log::info("stopping", {});
     stopping_ = true;
     co_await host_->stop(options_.drain);
+    co_await ticking.end();
     for (const auto& face : faces_) face->leave();
     // What was on its way ends before what it works with does.
     asio::steady_timer timer(executor, kTick * 2);

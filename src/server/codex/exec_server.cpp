@@ -5,8 +5,6 @@
 #include <csignal>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -15,6 +13,7 @@
 
 #include "base/encoding.hpp"
 #include "server/codex/room.hpp"
+#include "server/http/beat.hpp"
 
 namespace berth::codex {
 
@@ -55,16 +54,6 @@ Task<void> answer(http::Exchange& exchange, Room& room, const std::string& token
     }
 }
 
-Task<void> sweep(Room& room, const bool& over)
-{
-    asio::steady_timer timer(co_await asio::this_coro::executor);
-    while (!over) {
-        co_await room.sweep();
-        timer.expires_after(250ms);
-        (void)co_await timer.async_wait(as_value);
-    }
-}
-
 } // namespace
 
 Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::uint16_t port)> ready)
@@ -77,13 +66,13 @@ Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::ui
     const http::Handler handler = [&](http::Exchange& exchange) { return answer(exchange, room, token); };
     BERTH_CO_TRY(auto host, co_await http::Host::open(options.host, handler));
     asio::signal_set signals(executor, SIGINT, SIGTERM);
-    bool over = false;
+    http::Beat sweeping(executor, 250ms);
     ready(host->port());
-    asio::co_spawn(executor, sweep(room, over), asio::detached);
+    sweeping.start([&room] { return room.sweep(); });
     co_await (host->run() || signals.async_wait(as_value));
-    over = true;
     room.leave();
     co_await host->stop(1s);
+    co_await sweeping.end();
     co_await room.end();
     // What was on its way ends before what it works with does.
     asio::steady_timer timer(executor, 500ms);

@@ -15,6 +15,7 @@
 #include "base/ids.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
+#include "server/http/beat.hpp"
 #include "server/http/socket_channel.hpp"
 #include "server/http/tls_channel.hpp"
 
@@ -47,7 +48,8 @@ std::string error_text(int status, std::string_view message)
 
 struct Host::Parts {
     Parts(asio::any_io_executor loop, HostOptions wanted, Handler answer)
-        : executor(loop), options(std::move(wanted)), handler(std::move(answer)), acceptor(loop)
+        : executor(loop), options(std::move(wanted)), handler(std::move(answer)), acceptor(loop),
+          sweeping(loop, 1s)
     {
     }
 
@@ -60,6 +62,7 @@ struct Host::Parts {
     std::set<Channel*> open; ///< of connections, for whoever sweeps
     std::set<Channel*> busy; ///< of those with a request under way
     bool stopping = false;
+    Beat sweeping;
 
     Task<void> sweep();
     Task<void> connection(tcp::socket socket, std::string peer);
@@ -100,13 +103,9 @@ Task<Result<std::unique_ptr<Host>>> Host::open(HostOptions options, Handler hand
 /// Deadlines are held to about a second; nobody is woken for one that is not over.
 Task<void> Host::Parts::sweep()
 {
-    asio::steady_timer timer(executor);
-    while (!stopping || !open.empty()) {
-        timer.expires_after(1s);
-        co_await timer.async_wait(as_value);
-        const auto time = now();
-        for (auto* const channel : std::vector<Channel*>(open.begin(), open.end())) channel->check(time);
-    }
+    const auto time = now();
+    for (auto* const channel : std::vector<Channel*>(open.begin(), open.end())) channel->check(time);
+    co_return;
 }
 
 /// One request; false when the connection has had its last.
@@ -217,7 +216,7 @@ Task<void> Host::Parts::connection(tcp::socket socket, std::string peer)
 Task<void> Host::run()
 {
     auto& parts = *parts_;
-    asio::co_spawn(parts.executor, parts.sweep(), asio::detached);
+    parts.sweeping.start([&parts] { return parts.sweep(); });
     while (!parts.stopping) {
         auto [error, socket] = co_await parts.acceptor.async_accept(as_value);
         if (parts.stopping) co_return;
@@ -258,6 +257,7 @@ Task<void> Host::stop(std::chrono::milliseconds patience)
         timer.expires_after(20ms);
         co_await timer.async_wait(as_value);
     }
+    co_await parts.sweeping.end();
 }
 
 } // namespace berth::http

@@ -15,9 +15,12 @@ inline constexpr std::string_view kUserMarks = "user.overlay.";
 /// shows with `merged` alone what it showed with both. Both are directories, borrowed.
 ///
 /// Directories are made anew; everything else in `merged` is a hard link to the layer's own file, so neither
-/// may ever be written to. Whiteouts stay, since there is a template further down. The layer is not changed;
-/// it may hold what somebody hostile made: each step starts at a descriptor, nothing is followed or read. A
-/// tree deeper than 400 directories is refused. A failure leaves a part.
+/// may ever be written to. The files of the layer get another name by it, which their link count and change
+/// time tell; nothing else of the layer is changed. Whiteouts stay, since there is a template further down.
+///
+/// The layer may hold what somebody hostile made: each step starts at a descriptor, nothing is followed or
+/// read. Refused are a tree deeper than 400 directories, directories we may not enter, and what an overlay
+/// with redirect_dir or metacopy left. A failure leaves a part.
 [[nodiscard]] Status lay_over(int layer, int merged, std::string_view marks);
 
 } // namespace berth::sys

@@ -453,7 +453,9 @@ long Runner::one(const Step& s) noexcept
 
 bool tolerated(const Step& step, long r) noexcept
 {
-    if (step.tolerate == kMissing) return r == -ENOENT || r == -ENOTDIR || r == -EBADF;
+    const bool missing = r == -ENOENT || r == -ENOTDIR || r == -EBADF;
+    if (step.tolerate == kMissing) return missing;
+    if (step.tolerate == kOutOfReach) return missing || r == -EACCES;
     return r == -step.tolerate;
 }
 

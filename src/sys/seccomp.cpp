@@ -106,14 +106,22 @@ Code core_limit(unsigned resource)
     return {argument(resource), jump(BPF_JEQ, RLIMIT_CORE, 0, 1), refuse(0), allow()};
 }
 
+/// Loads the other half of an argument that is an address.
+sock_filter upper_half(unsigned i)
+{
+    auto out = argument(i);
+    out.k += 4;
+    return out;
+}
+
 Code own_limits()
 {
-    sock_filter upper_half = argument(2);
-    upper_half.k += 4;
-    return {argument(0),   jump(BPF_JEQ, 1, 6, 0),           // the keeper's
-            argument(1),   jump(BPF_JEQ, RLIMIT_CORE, 0, 6), //
-            argument(2),   jump(BPF_JEQ, 0, 0, 3),           // only asked for: allowed
-            upper_half,    jump(BPF_JEQ, 0, 2, 1),           //
+    return {argument(0),   jump(BPF_JEQ, 1, 10, 0),           // the keeper's: refused
+            argument(1),   jump(BPF_JEQ, RLIMIT_CORE, 0, 10), // another: allowed
+            argument(2),   jump(BPF_JEQ, 0, 0, 2),            // only asked for: allowed
+            upper_half(2), jump(BPF_JEQ, 0, 6, 0),            //
+            argument(3),   jump(BPF_JEQ, 0, 0, 2), // who wants to know the old one is not told a lie
+            upper_half(3), jump(BPF_JEQ, 0, 1, 0), //
             refuse(EPERM), refuse(0),
             allow()};
 }

@@ -64,6 +64,7 @@ constexpr std::int32_t kNone = -1;
 
 /// Step::tolerate: the object is not there (ENOENT, ENOTDIR), or an earlier step found so (EBADF).
 constexpr std::int32_t kMissing = -1;
+constexpr std::int32_t kOutOfReach = -2; ///< missing, or where we may not go
 
 /// What MakeBeneath makes at the end of its path.
 enum class Leaf : std::uint64_t { Directory, File, SameAs /* the object in fd2 */ };

@@ -1,5 +1,5 @@
 // What is mounted in a directory that an ordinary user's sandbox shows: without privileges nobody may look
-// below a mount, so it has to come along.
+// below a mount, so it has to come along, and is covered.
 
 #include <gmock/gmock.h>
 #include <grp.h>
@@ -47,20 +47,24 @@ Ended with_mount(const std::string& where, Words args)
                 }});
 }
 
-TEST(Mounted, InAWorkspaceIsShown)
+TEST(Mounted, InAWorkspaceIsCovered)
 {
     BERTH_NEEDS_ROOT();
     const auto dir = directory_of_somebody("workspace");
     const auto state = directory_of_somebody("state");
     std::filesystem::create_directory(dir + "/inner");
     const auto in = [&](const std::string& mode) {
-        return with_mount(dir + "/inner",
-                          {"run", "--data", state, "--workspace", dir + mode, "--", "sh", "-c",
-                           "cat inner/deep; echo x > inner/made || echo refused; ls inner"});
+        return with_mount(
+            dir + "/inner",
+            {"run", "--data", state, "--workspace", dir + mode, "--", "sh", "-c",
+             "ls -A inner; echo x > inner/made || echo refused; echo y > beside && cat beside"});
     };
     const auto writable = in("");
-    EXPECT_EQ(writable.out, "below\ndeep\nmade\n") << writable.err;
-    EXPECT_EQ(in(":ro").out, "below\nrefused\ndeep\n");
+    EXPECT_EQ(writable.out, "refused\ny\n") << writable.err;
+    EXPECT_EQ(in(":ro").out, "refused\n");
+    const auto copy = in(":copy");
+    EXPECT_EQ(copy.code, 125);
+    EXPECT_THAT(copy.err, HasSubstr("inner is mounted in it"));
 }
 
 TEST(Mounted, InUsrLeavesALayerOverUsrLocal)
@@ -75,9 +79,9 @@ TEST(Mounted, InUsrLeavesALayerOverUsrLocal)
     };
     const auto ended =
         berth({"run", "--", "sh", "-c",
-               "cat /usr/share/doc/deep; touch /usr/bin/x || echo refused; "
+               "ls -A /usr/share/doc; touch /usr/bin/x || echo refused; "
                "echo made > /usr/local/bin/x; cat /usr/local/bin/x; touch /etc/x && echo fine"});
-    EXPECT_EQ(ended.out, "below\nrefused\nmade\nfine\n") << ended.err;
+    EXPECT_EQ(ended.out, "refused\nmade\nfine\n") << ended.err;
     EXPECT_THAT(ended.err,
                 HasSubstr("/usr is read-only, but for /usr/local: /usr/share/doc is mounted in it"));
 

@@ -119,6 +119,7 @@ TEST(capacity, dump_core)
     // With one byte the kernel starts no handler of the host's (a piped core_pattern); with none it would.
     EXPECT_EQ(answer("/probe limit core; sh -c 'kill -SEGV $$'; ls core* 2>/dev/null; true"), "1\n");
     EXPECT_EQ(answer("ulimit -c 0 && ulimit -Hc 0 && /probe limit core"), "1\n");
+    EXPECT_EQ(answer("prlimit --core=0 --pid $$ 2>/dev/null || true; /probe limit core"), "1\n");
 }
 
 TEST(capacity, hold_the_output_open)

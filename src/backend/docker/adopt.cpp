@@ -99,12 +99,16 @@ Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const C
                       .container = container.id,
                       .image = container.image,
                       .defaults = container.defaults,
+                      .finished = false,
                       .owned = true};
     BERTH_TRY(instance.engine, where.engine.identity());
     hooks::kill_point("docker: adopting");
-    // No command runs before we return; what fails until then leaves the container as it was.
+    // No command runs before we return; what fails until then leaves the container as it was, but awake.
     auto done = insert_keeper(where.engine, directory.get(), instance);
+    hooks::kill_point("docker: adopted without limits");
     if (done) done = limit(where.engine, container, spec.policy.limits);
+    instance.finished = true;
+    if (done) done = write_instance(directory.get(), instance);
     if (!done) {
         (void)remove_keeper(where.engine, instance);
         return adopting(std::move(done).error());

@@ -212,7 +212,9 @@ Status destroy_instance(const Where& where, const std::string& native)
 {
     BERTH_CHECK(keeping::check_native(native));
     if (const auto there = where.dirs.open(native, 0))
-        if (const auto instance = read_instance(there->get()); instance && !instance->owned)
+        // Nor is one ours that was being adopted: there is another's work in it.
+        if (const auto instance = read_instance(there->get());
+            instance && (!instance->owned || (!instance->finished && !instance->inside.empty())))
             return release_container(where, native);
     auto directory = where.dirs.lock(native);
     if (!directory && directory.error().code == Code::NotFound) {

@@ -10,6 +10,7 @@
 
 #include "backend/docker/attach.hpp"
 #include "base/strings.hpp"
+#include "keeping/lock.hpp"
 #include "sys/socket.hpp"
 
 namespace berth::docker {
@@ -55,6 +56,17 @@ Result<FoundKeeper> find_keeper(int directory, const Engine& engine, const std::
     BERTH_TRY(auto instance, read_instance(directory));
     auto client = connect(directory, instance);
     // A container of somebody else may have been started anew: then there is none in it.
+    if (!client && !instance.inside.empty()) {
+        // Somebody else may be putting one in at this moment, or just have done so.
+        const UniqueFd lock(
+            ::openat(directory, "insert.lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600));
+        if (!lock) return fail_errno("opening the lock of {}", native);
+        if (!keeping::lock_within(lock.get(), keeping::Use::Alone, keeping::kLockPatience))
+            return fail(Code::Unavailable, "somebody has been putting a keeper into {} for a long time",
+                        native);
+        BERTH_TRY(instance, read_instance(directory));
+        client = connect(directory, instance);
+    }
     if (!client && !instance.inside.empty()) {
         if (auto put = insert_keeper(engine, directory, instance); !put) {
             if (!instance.owned) return std::unexpected(std::move(put).error());

@@ -176,7 +176,7 @@ void hide_state(sys::StepList& list, const Bind& bind)
         list.fs_mount(fs, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     list.close(fs);
     const std::string place = bind.target.substr(1) + "/" + bind.hide;
-    // Not there: it lies on another file system, which is not shown.
+    // Not there: it lies on another file system, which is not shown or covered.
     const auto target =
         list.open_beneath({}, place, O_PATH | O_DIRECTORY | O_CLOEXEC, kNoLinks, sys::kMissing);
     list.move_mount(tree, target, sys::kMissing);
@@ -213,6 +213,18 @@ void open_the_way(sys::StepList& list, const Plan& plan)
                        ENOENT);
 }
 
+/// An ordinary user's clone is one of everything.
+Status find_submounts(Bind& bind)
+{
+    if (bind.file) return {};
+    BERTH_TRY(bind.covered, submounts_of(bind.path));
+    if (bind.covered.empty() || bind.mode != Mount::Mode::Copy) return {};
+    return fail(Code::Unsupported,
+                "{}/{} is mounted in it: an ordinary user's sandbox cannot have a copy of {}; unmount it, or "
+                "mount it :ro",
+                printable(bind.path), printable(bind.covered.front().below), printable(bind.path));
+}
+
 } // namespace
 
 Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state)
@@ -247,7 +259,10 @@ Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const StateDir& st
     BERTH_TRY(auto binds, open_sources(spec, state));
     for (const Bind& bind : binds)
         if (bind.volume) BERTH_CHECK(check_closed(bind));
-    if (identity.mode == IdMode::Own) return binds;
+    if (identity.mode == IdMode::Own) {
+        for (Bind& bind : binds) BERTH_CHECK(find_submounts(bind));
+        return binds;
+    }
     for (const Bind& bind : binds)
         if (bind.volume) BERTH_CHECK(give_new_volume(bind, user));
     for (Bind& bind : binds) BERTH_CHECK(clone_source(bind, identity, user));
@@ -267,8 +282,7 @@ void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
             tree = list.borrow(bind.tree.get());
         } else {
             const auto source = list.open_beneath({}, bind.path, O_PATH | O_CLOEXEC, kNoLinks);
-            // What is mounted below comes along: without privileges in its mount namespace the kernel lets
-            // nobody look beneath a mount, so a clone without them is refused.
+            // With what is mounted in it, which is covered below.
             tree = list.open_tree(source, AT_RECURSIVE);
             list.mount_attr(tree, attributes_of(bind), {}, AT_RECURSIVE);
             list.close(source);
@@ -298,6 +312,7 @@ void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
         }
         list.close(target);
         list.close(tree);
+        cover(list, bind.covered, bind.target.substr(1));
         hide_state(list, bind);
     }
 }

@@ -6,13 +6,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "backend/local/bound_usr.hpp"
 #include "backend/local/environment.hpp"
 #include "backend/local/group_pool.hpp"
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/launcher.hpp"
 #include "backend/local/shared.hpp"
 #include "backend/local/strays.hpp"
-#include "backend/local/usr_mounts.hpp"
 #include "base/hooks.hpp"
 #include "base/scope_exit.hpp"
 #include "keeping/keeper_image.hpp"
@@ -94,6 +94,15 @@ sys::GroupPlaces groups_for(const std::string& native, const Grounds& grounds)
     return grounds.tree->kept_places(native, limits);
 }
 
+Status check_usr(const StateDir& state, const std::string& native, const Instance& instance, const Plan& plan)
+{
+    if (plan.in_usr.empty()) return {};
+    std::vector<std::string> layers;
+    if (!instance.in_memory) layers.push_back(fmt::format("{}/{}/fs", state.sandboxes(), native));
+    for (const auto& id : instance.stack) layers.push_back(fmt::format("{}/{}", state.layers(), id));
+    return check_only_local(layers, fmt::format("{}/{}", plan.layers.usr, plan.in_usr.front().below));
+}
+
 Result<Booted> boot(const StateDir& state, const std::string& native, int directory, Instance& instance,
                     Grounds grounds, Recorded recorded, sys::Spawner* spawner)
 {
@@ -101,7 +110,7 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
     Plan& plan = prepared->plan;
     if (!instance.in_memory) plan.durable_upper = fmt::format("{}/{}/fs", state.sandboxes(), native);
     plan.stack = instance.stack;
-    if (!plan.usr_mount.empty()) BERTH_CHECK(check_only_local(state, plan.stack, plan.usr_mount));
+    BERTH_CHECK(check_usr(state, native, instance, plan));
     ScopeExit undo_group([&] {
         if (!instance.groups.empty()) (void)sys::KeptGroup::remove(instance.groups);
     });

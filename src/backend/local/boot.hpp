@@ -44,6 +44,11 @@ enum class Recorded { No, Yes, WithGroups };
 /// Where its groups will be; empty when it gets none.
 [[nodiscard]] sys::GroupPlaces groups_for(const std::string& native, const Grounds& grounds);
 
+/// Whether its files can be shown where something is mounted in /usr (bound_usr.hpp). boot() asks, too; who
+/// ends a keeper to start another asks before.
+[[nodiscard]] Status check_usr(const StateDir& state, const std::string& native, const Instance& instance,
+                               const Plan& plan);
+
 /// Makes groups and socket, launches the keeper on the instance's files, and records it. The directory is
 /// locked by the caller. What was made is undone on failure; a killed caller leaves what
 /// bring_to_rest() or destroying it takes away.

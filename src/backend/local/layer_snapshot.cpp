@@ -89,6 +89,7 @@ Status freeze_running(Taking& taking, const std::string& layer, SnapshotTaken& t
     const bool host = instance.spec.root.kind == Template::Kind::Host;
     BERTH_TRY(auto grounds,
               prepare_kept(taking.state, instance.spec, {.known = host ? nullptr : &instance.layers}));
+    BERTH_CHECK(check_usr(taking.state, taking.native, instance, grounds.prepared->plan));
     const auto places = groups_for(taking.native, grounds);
     const auto before = instance.groups;
     // Nothing in it writes any more; while it dies the files get their new names.

@@ -9,6 +9,7 @@
 
 #include "backend/local/identity.hpp"
 #include "backend/local/state_dir.hpp"
+#include "backend/local/submounts.hpp"
 #include "base/unique_fd.hpp"
 #include "core/sandbox_spec.hpp"
 #include "image/oci_document.hpp"
@@ -41,8 +42,9 @@ struct Bind {
     Mount::Mode mode = Mount::Mode::ReadOnly;
     bool file = false;
     bool workspace = false;
-    std::string hide;    ///< below it: the state directory, which nobody inside may see
-    bool volume = false; ///< holds the sandbox's own ids on disk, whatever range it runs in
+    std::vector<Submount> covered; ///< is mounted in it, and not shown
+    std::string hide;              ///< below it: the state directory, which nobody inside may see
+    bool volume = false;           ///< holds the sandbox's own ids on disk, whatever range it runs in
     /// Root: a detached clone with its attributes set, ready to be attached. An ordinary user can
     /// clone only inside his own namespace, so there the steps do it.
     UniqueFd tree;
@@ -69,10 +71,11 @@ struct Plan {
     UniqueFd net_namespace;         ///< Pooled
     Bytes disk;                     ///< size of the throw-away file system
     std::vector<std::string> stack; ///< frozen layers between the template and the upper, topmost first
-    std::string usr_mount;          ///< is mounted in /usr, which therefore has no layer of its own
-    std::string durable_upper;      ///< a directory of the state directory for uppers; empty: throw-away
-    std::vector<int> v1_tasks;      ///< `tasks` files of v1 groups to enter; borrowed
-    bool kept = false;              ///< a keeper, not a one-shot init
+    std::vector<Submount>
+        in_usr; ///< is mounted in /usr, which therefore has no layer of its own (bound_usr.hpp)
+    std::string durable_upper; ///< a directory of the state directory for uppers; empty: throw-away
+    std::vector<int> v1_tasks; ///< `tasks` files of v1 groups to enter; borrowed
+    bool kept = false;         ///< a keeper, not a one-shot init
     /// The keeper places execs in v2 groups by clone3; each exec then loses it by a filter of its own.
     bool keeper_clones = false;
     std::vector<int> keep_open; ///< descriptors the first process holds for as long as it lives; borrowed

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "backend/local/environment.hpp"
-#include "backend/local/usr_mounts.hpp"
 #include "base/strings.hpp"
 #include "core/admit.hpp"
 
@@ -76,11 +75,12 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
         made->notes.push_back(fmt::format("the image has no account 'user': commands run as {}, uid {}",
                                           printable(made->user.name, 64), made->user.uid));
 
-    if (made->identity.mode == IdMode::Own && !plan.layers.usr.empty())
-        plan.usr_mount = mounted_below(plan.layers.usr);
-    if (!plan.usr_mount.empty())
-        made->notes.push_back(fmt::format("/usr is read-only, but for /usr/local: {} is mounted in it",
-                                          printable(plan.usr_mount)));
+    if (made->identity.mode == IdMode::Own && !plan.layers.usr.empty()) {
+        BERTH_TRY(plan.in_usr, submounts_of(plan.layers.usr));
+    }
+    if (!plan.in_usr.empty())
+        made->notes.push_back(fmt::format("/usr is read-only, but for /usr/local: {}/{} is mounted in it",
+                                          plan.layers.usr, printable(plan.in_usr.front().below)));
 
     plan.home = made->user.home;
     plan.home_owner = made->user.uid;

@@ -9,12 +9,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 
+#include "backend/local/bound_usr.hpp"
 #include "backend/local/plan.hpp"
-#include "backend/local/usr_mounts.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "image/stack.hpp"
@@ -58,7 +59,9 @@ std::string overlay_options(const Plan& plan, std::string_view lowers, std::stri
     std::string options =
         fmt::format("lowerdir={},upperdir={}u{}{},workdir={}w{}", lowers, base, n, below, base, n);
     if (durable) options += ",volatile"; // on a tmpfs there is nothing to sync, and the mark costs time
-    if (plan.identity->mode == IdMode::Own) options += ",userxattr";
+    // Layers go from one overlay to another; whatever the kernel was built for, they must not point into
+    // their neighbours. With userxattr they cannot.
+    options += plan.identity->mode == IdMode::Own ? ",userxattr" : ",redirect_dir=off,metacopy=off,index=off";
     return options;
 }
 
@@ -78,10 +81,7 @@ void add_user_local(sys::StepList& list, std::string_view upper)
 }
 
 /// A layer below has those directories already, or has removed them.
-bool needs_user_local(const Plan& plan)
-{
-    return plan.identity->mode == IdMode::Own && (plan.stack.empty() || !plan.usr_mount.empty());
-}
+bool needs_user_local(const Plan& plan) { return plan.identity->mode == IdMode::Own && plan.stack.empty(); }
 
 void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
 {
@@ -112,21 +112,29 @@ void add_usr(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
     list.check_writable("m/usr");
 }
 
-/// /usr where something is mounted in it (usr_mounts.hpp).
+/// /usr where something is mounted in it (bound_usr.hpp).
 void add_bound_usr(sys::StepList& list, const Plan& plan)
 {
     const auto tree = list.open_tree(plan.layers.usr, AT_RECURSIVE);
     list.mount_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, {}, AT_RECURSIVE);
     list.move_mount(tree, "m/usr");
     list.close(tree);
+    cover(list, plan.in_usr, "m/usr");
     const std::string local = plan.layers.usr + "/local";
     struct stat st{};
-    if (::stat(local.c_str(), &st) != 0 || !mounted_below(local).empty()) return;
-    attach_lower(list, local, "l2", {});
+    const auto in_local = [](const Submount& one) {
+        return one.below == "local" || one.below.starts_with("local/");
+    };
+    if (::stat(local.c_str(), &st) != 0 || std::ranges::any_of(plan.in_usr, in_local)) return;
+    const auto layers = local_layers(*plan.state, plan.stack);
+    list.mkdir(plan.durable_upper.empty() ? "u2/local" : "i/u2/local", layers.mode, EEXIST);
     std::string lowers;
-    for (const auto i : layers_with_local(*plan.state, plan.stack)) lowers += fmt::format("k{}/u2/local:", i);
-    list.mount("overlay", "m/usr/local", "overlay", MS_NODEV,
-               overlay_options(plan, lowers + "l2", "2", "/local"));
+    for (const auto i : layers.in) lowers += fmt::format("{}k{}/u2/local", lowers.empty() ? "" : ":", i);
+    if (!layers.hidden) {
+        attach_lower(list, local, "l2", {});
+        lowers += lowers.empty() ? "l2" : ":l2";
+    }
+    list.mount("overlay", "m/usr/local", "overlay", MS_NODEV, overlay_options(plan, lowers, "2", "/local"));
     list.check_writable("m/usr/local");
 }
 
@@ -225,7 +233,7 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
     list.mount("overlay", "m", "overlay", nodev,
                overlay_options(plan, lowers_of(plan, "1", root_lowers), "1"));
     list.check_writable("m");
-    if (!plan.usr_mount.empty())
+    if (!plan.in_usr.empty())
         add_bound_usr(list, plan);
     else if (!plan.layers.usr.empty())
         add_usr(list, plan, user_namespace);

@@ -16,10 +16,12 @@ namespace berth::docker {
 
 namespace {
 
-/// A device cannot be given to a container that stands.
+/// A device cannot be given to a container that stands; walls of its own no command of one whose first
+/// process is not ours.
 bool can_be_had(const SandboxSpec& spec)
 {
-    return spec.root.kind == Template::Kind::Image && spec.policy.devices.empty();
+    return spec.root.kind == Template::Kind::Image && spec.policy.devices.empty() &&
+           spec.policy.files.empty();
 }
 
 Status limit(const Engine& engine, const Container& container, const policy::Limits& limits)

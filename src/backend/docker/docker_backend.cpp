@@ -54,8 +54,9 @@ Capabilities DockerBackend::capabilities() const
     if (::geteuid() == 0) {
         out.operations.insert(Operation::Pause);
         out.operations.insert(Operation::Attach);
+        if (can_wall()) out.operations.insert(Operation::ExecPolicy);
     }
-    out.holds = hold(facts().value_or(EngineFacts{}));
+    out.holds = hold(facts().value_or(EngineFacts{.walls = can_wall()}));
     return out;
 }
 

@@ -246,6 +246,36 @@ TEST_F(DockerPolicy, AWorkspaceIsWrittenAndItsProtectedNamesAreNot)
     std::filesystem::remove_all(work);
 }
 
+TEST_F(DockerPolicy, TheEngineItselfHoldsARootOfWhichNothingIsWritten)
+{
+    auto request = wish("frozen");
+    request.spec.policy = reading();
+    request.spec.policy.files.push_back(
+        {.access = Access::Write, .target = policy::Symbolic{.symbol = policy::Symbol::Tmpdir}});
+    const auto acquired = acquire(request);
+    ASSERT_TRUE(acquired) << acquired.error().line();
+    const auto container = ours();
+    EXPECT_EQ(command("docker inspect -f '{{.HostConfig.ReadonlyRootfs}}' " + container), "true");
+    // Also for whoever comes in without us.
+    EXPECT_EQ(command("docker exec " + container +
+                      " sh -c 'echo x 2>/dev/null > /root/x || echo kept; echo x > /tmp/x && cat /tmp/x'"),
+              "kept\nx");
+    EXPECT_EQ(shell("frozen",
+                    "exec 2>/dev/null; echo y > /var/tmp/y && cat /var/tmp/y; echo x > ~/x || echo kept; "
+                    "wc -c < /etc/machine-id"),
+              "y\nkept\n33\n");
+    request = wish("partly");
+    request.spec.policy = reading();
+    request.spec.policy.files.push_back(rule(Access::Write, "/home/user"));
+    ASSERT_TRUE(acquire(request));
+    EXPECT_EQ(command("docker inspect -f '{{.HostConfig.ReadonlyRootfs}}' $(docker ps -q --filter "
+                      "label=berth.sandbox.key=partly)"),
+              "false")
+        << "an engine knows one rule for the whole root";
+    EXPECT_EQ(shell("partly", "exec 2>/dev/null; echo x > ~/x && echo wrote; echo x > /tmp/x || echo kept"),
+              "wrote\nkept\n");
+}
+
 TEST_F(DockerPolicy, RulesOfASandboxHoldAfterItsRestart)
 {
     auto request = wish("rules");
@@ -253,8 +283,9 @@ TEST_F(DockerPolicy, RulesOfASandboxHoldAfterItsRestart)
     request.spec.policy.files.push_back(rule(Access::Write, "/home/user"));
     request.spec.policy.files.push_back(rule(Access::Deny, "/etc/group"));
     ASSERT_TRUE(acquire(request));
-    const std::string script = "echo x > ~/a && echo wrote; echo x > /var/x || echo kept; cat /etc/group "
-                               "2>/dev/null | wc -c; head -c4 /etc/passwd";
+    const std::string script =
+        "exec 2>/dev/null; echo x > ~/a && echo wrote; echo x > /var/x || echo kept; cat /etc/group "
+        "2>/dev/null | wc -c; head -c4 /etc/passwd";
     const auto want = std::string("wrote\nkept\n0\nroot");
     EXPECT_EQ(shell("rules", script), want);
     ASSERT_TRUE(berth_->run(berth_->lifecycle().stop("rules", 1s)));

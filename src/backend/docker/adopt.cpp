@@ -74,8 +74,9 @@ Status wake(const Engine& engine, const Container& container)
 Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const CreateRequest& request)
 {
     const SandboxSpec& spec = request.spec;
-    if (request.labels.key.empty() || !can_be_had(spec) || !where.engine.place().local() || ::geteuid() != 0)
-        return std::nullopt;
+    if (request.labels.key.empty() || !can_be_had(spec) || ::geteuid() != 0) return std::nullopt;
+    BERTH_TRY(const bool here, where.engine.here());
+    if (!here) return std::nullopt;
     const auto labels = labels_of(spec, request.labels, spec.root.path);
     const auto hash = labels.find(label::kExoHash);
     if (hash == labels.end()) return std::nullopt;

@@ -46,7 +46,9 @@ policy::Holdings hold(const EngineFacts& facts)
     policy::Holdings have;
     const auto limit = [&](Feature feature, bool held, std::string_view what) {
         if (held)
-            have.set(feature, Tier::Outside, fmt::format("the engine's {} limit of the container", what));
+            have.set(feature, Tier::Outside,
+                     fmt::format("the engine's {} limit of the container{}", what,
+                                 facts.asked ? "" : ", if it can: it could not be asked"));
         else
             have.set(feature, Tier::None, fmt::format("the engine says that it cannot limit {} here", what));
     };

@@ -13,6 +13,7 @@ struct EngineFacts {
     bool cpus = false;
     bool user_namespaces = false; ///< its containers' ids are not this machine's
     bool walls = false;           ///< commands can be started with walls of their own
+    bool asked = true;            ///< by its own word; else what engines usually can, until it is asked
 };
 [[nodiscard]] bool can_wall();
 [[nodiscard]] Result<EngineFacts> ask_facts(const Engine& engine);

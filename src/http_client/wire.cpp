@@ -191,9 +191,9 @@ Status Wire::begin_tls(const Place& place, SteadyTime until)
     }
     ::SSL_set_fd(tls->session.get(), socket_.get());
     const auto what = fmt::format("TLS to {} at {}", place.who, place.text());
-    BERTH_TRY([[maybe_unused]] const auto done, tls->until_done(socket_.get(), until, what, [](SSL* session) {
-        return ::SSL_connect(session);
-    }));
+    BERTH_TRY(const auto done, tls->until_done(socket_.get(), until, what,
+                                               [](SSL* session) { return ::SSL_connect(session); }));
+    if (done == 0) return refuse("the connection ended");
     tls_ = std::move(tls);
     return {};
 }
@@ -238,7 +238,13 @@ Result<std::size_t> Wire::read(char* to, std::size_t size, SteadyTime until)
 
 bool Wire::readable() const
 {
-    if (tls_ && ::SSL_pending(tls_->session.get()) > 0) return true;
+    if (tls_) {
+        // Bytes on the socket need not be for us: TLS 1.3 sends tickets of its own after the handshake.
+        ::ERR_clear_error();
+        char byte = 0;
+        const int n = ::SSL_peek(tls_->session.get(), &byte, 1);
+        return n > 0 || ::SSL_get_error(tls_->session.get(), n) != SSL_ERROR_WANT_READ;
+    }
     pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&ready, 1, 0) > 0;
 }

@@ -73,6 +73,18 @@ TEST_F(Docker, ARemovedContainerComesBackFromItsSnapshot)
     EXPECT_EQ(command("docker images -q --filter label=berth.snapshot"), "") << "unused images of ours go";
 }
 
+TEST_F(Docker, TheEngineTellsWhatASandboxUses)
+{
+    made();
+    shell("demo", "python3 -c 'sum(range(3_000_000))'");
+    const auto record = *berth_->run(berth_->lifecycle().find("demo"));
+    const auto usage = berth_->run((*berth_->backend("docker"))->usage(Lifecycle::handle(record)));
+    ASSERT_TRUE(usage) << usage.error().line();
+    ASSERT_TRUE(usage->cpu && usage->memory);
+    EXPECT_GT(usage->cpu->count(), 10'000) << "three million additions take more than ten milliseconds";
+    EXPECT_GT(usage->memory->count, 0u);
+}
+
 TEST_F(Docker, ARenamedContainerIsTheSame)
 {
     made();

@@ -32,7 +32,7 @@ public:
         ::posix_spawn_file_actions_adddup2(&actions, out[1], 1);
         // Not as a child of ours: a test may count those.
         std::string setsid = "setsid", forks = "-f",
-                    program = BERTH_SOURCE_DIR "/tests/support/docker-engine";
+                    program = BERTH_SOURCE_DIR "/tests/support/" + engine_name() + "-engine";
         std::array<char*, 5> argv{setsid.data(), forks.data(), program.data(), directory_.data(), nullptr};
         pid_t pid = -1;
         const int failed = ::posix_spawnp(&pid, "setsid", &actions, nullptr, argv.data(), environ);
@@ -58,6 +58,14 @@ public:
         for (char byte = 0; ::read(says_.get(), &byte, 1) == 1;) {
         }
     }
+
+    /// Which of the two engines this process is to use: BERTH_TEST_ENGINE, docker without it.
+    [[nodiscard]] static std::string engine_name()
+    {
+        const char* named = std::getenv("BERTH_TEST_ENGINE");
+        return named == nullptr ? "docker" : named;
+    }
+    [[nodiscard]] static bool is_podman() { return engine_name() == "podman"; }
 
     [[nodiscard]] bool ready() const noexcept { return ready_; }
     /// Why there is none, and what would change that.

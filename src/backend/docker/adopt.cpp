@@ -16,10 +16,12 @@ namespace berth::docker {
 
 namespace {
 
-/// A device cannot be given to a container that stands.
+/// A device cannot be given to a container that stands; walls of its own no command of one whose first
+/// process is not ours.
 bool can_be_had(const SandboxSpec& spec)
 {
-    return spec.root.kind == Template::Kind::Image && spec.policy.devices.empty();
+    return spec.root.kind == Template::Kind::Image && spec.policy.devices.empty() &&
+           spec.policy.files.empty();
 }
 
 Status limit(const Engine& engine, const Container& container, const policy::Limits& limits)
@@ -72,8 +74,9 @@ Status wake(const Engine& engine, const Container& container)
 Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const CreateRequest& request)
 {
     const SandboxSpec& spec = request.spec;
-    if (request.labels.key.empty() || !can_be_had(spec) || !where.engine.place().local() || ::geteuid() != 0)
-        return std::nullopt;
+    if (request.labels.key.empty() || !can_be_had(spec) || ::geteuid() != 0) return std::nullopt;
+    BERTH_TRY(const bool here, where.engine.here());
+    if (!here) return std::nullopt;
     const auto labels = labels_of(spec, request.labels, spec.root.path);
     const auto hash = labels.find(label::kExoHash);
     if (hash == labels.end()) return std::nullopt;

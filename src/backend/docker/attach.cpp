@@ -195,7 +195,8 @@ Result<SandboxHandle> attach_container(const Where& where, const std::string& na
         BERTH_TRY([[maybe_unused]] const auto directory, where.dirs.open(named, 0));
         return SandboxHandle{.sandbox = std::string(keeping::sandbox_of(named)), .native = named};
     }
-    if (!where.engine.place().local() || ::geteuid() != 0)
+    BERTH_TRY(const bool here, where.engine.here());
+    if (!here || ::geteuid() != 0)
         return fail(Code::Unsupported, "containers are attached by root, on the machine of their engine");
     BERTH_TRY(const auto container, inspect_container(where.engine, named));
     // Labels go on to whatever is made of an image of ours: the name must be the instance's, too.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backend/docker/frozen_root.hpp"
 #include "base/ids.hpp"
 #include "base/json_reader.hpp"
 #include "base/strings.hpp"
@@ -73,7 +74,13 @@ json::Object host_config(const ContainerWish& wish)
         mounts.emplace_back(bind_mount(mount.source, mount.target, mount.mode == Mount::Mode::ReadOnly));
     for (const auto& volume : spec.volumes)
         mounts.emplace_back(bind_mount(volume.source, volume.target, !volume.writable));
+    if (!wish.machine_id.empty()) mounts.emplace_back(bind_mount(wish.machine_id, "/etc/machine-id", true));
     out["Mounts"] = std::move(mounts);
+    const auto root = frozen_root(spec);
+    if (root.frozen) out["ReadonlyRootfs"] = true;
+    json::Object scratch;
+    for (const auto& path : root.scratch) scratch[path] = "rw,exec,nosuid,nodev,mode=1777,size=25%";
+    if (!scratch.empty()) out["Tmpfs"] = std::move(scratch);
     out["NetworkMode"] = spec.policy.network == policy::Network::Host ? "host" : "none";
     // The keeper needs the first six for its work; root inside gets what a usual image's root expects.
     out["CapDrop"] = strings({"ALL"});

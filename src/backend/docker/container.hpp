@@ -66,6 +66,7 @@ struct ContainerWish {
     std::string image_name; ///< what was asked for
     std::string shown;      ///< the host's directory that is shown at kInside
     unsigned owner = 0;     ///< the user outside that may talk to the keeper
+    std::string machine_id; ///< the host's file that is shown as /etc/machine-id; empty: the root's own
 };
 [[nodiscard]] json::Object container_document(const ContainerWish& wish);
 /// Limits as the engine takes them, for a container that is to be or one that is.

@@ -10,6 +10,7 @@
 #include "backend/docker/attach.hpp"
 #include "backend/docker/docker_backend_with.hpp"
 #include "backend/docker/snapshot.hpp"
+#include "backend/docker/stats.hpp"
 #include "base/strings.hpp"
 #include "keeping/native.hpp"
 
@@ -54,8 +55,11 @@ Capabilities DockerBackend::capabilities() const
     if (::geteuid() == 0) {
         out.operations.insert(Operation::Pause);
         out.operations.insert(Operation::Attach);
+        if (can_wall()) out.operations.insert(Operation::ExecPolicy);
     }
-    out.holds = hold(facts().value_or(EngineFacts{}));
+    // Whoever makes something hears from the engine, or why it cannot be asked.
+    out.holds = hold(facts().value_or(
+        EngineFacts{.memory = true, .pids = true, .cpus = true, .walls = can_wall(), .asked = false}));
     return out;
 }
 
@@ -131,6 +135,17 @@ Task<Result<std::optional<SandboxHandle>>> DockerBackend::adopt(CreateRequest re
 Task<Status> DockerBackend::release(SandboxHandle sandbox)
 {
     co_return co_await pool_.call([&] { return release_container(where(), sandbox.native); });
+}
+
+Task<Result<Usage>> DockerBackend::usage(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&]() -> Result<Usage> {
+        BERTH_TRY(const auto directory, dirs_.open(sandbox.native, 0));
+        BERTH_TRY(const auto instance, read_instance(directory.get()));
+        BERTH_TRY(const auto document,
+                  engine_->get(fmt::format("/containers/{}/stats?stream=0&one-shot=1", instance.container)));
+        return parse_stats(document);
+    });
 }
 
 Task<Result<Collected>> DockerBackend::collect(std::string, bool dry_run)

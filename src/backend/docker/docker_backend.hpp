@@ -36,6 +36,7 @@ public:
     Task<Result<SandboxHandle>> attach(std::string native) override;
     Task<Result<std::optional<SandboxHandle>>> adopt(CreateRequest request) override;
     Task<Status> release(SandboxHandle sandbox) override;
+    Task<Result<Usage>> usage(SandboxHandle sandbox) override;
     Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;

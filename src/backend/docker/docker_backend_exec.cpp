@@ -72,7 +72,7 @@ Task<Result<std::optional<Ended>>> DockerBackend::wait(SandboxHandle sandbox, st
     if (!status) co_return std::optional<Ended>{};
     Ended ended{.status = *status, .struck = {}};
     const auto ask = [&](Sandbox& s) -> Result<std::vector<std::string>> {
-        if (s.groups() != nullptr) s.groups()->forget(exec);
+        s.forget(exec);
         return s.struck_by(exec);
     };
     if (auto struck = co_await with(sandbox, ask)) ended.struck = *std::move(struck);

@@ -1,5 +1,9 @@
 #include "backend/docker/engine.hpp"
 
+#include <sys/utsname.h>
+
+#include <algorithm>
+
 #include "base/json_reader.hpp"
 #include "base/strings.hpp"
 
@@ -75,6 +79,35 @@ Error refusal(unsigned status, std::string_view body)
     return out;
 }
 
+Error explain_tls(Error error, const EnginePlace& place)
+{
+    if (place.local()) return error;
+    const auto says = [&](std::initializer_list<std::string_view> words) {
+        return std::ranges::any_of(
+            words, [&](std::string_view word) { return error.message.find(word) != std::string::npos; });
+    };
+    const std::string where = place.certificates.empty() ? "DOCKER_CERT_PATH" : place.certificates;
+    if (!place.tls && says({"HTTP request to an HTTPS server"})) {
+        error.code = Code::Unavailable;
+        error.message = fmt::format("the engine at {} speaks TLS only: set DOCKER_TLS_VERIFY=1 and "
+                                    "DOCKER_CERT_PATH, or use a context with certificates",
+                                    place.text());
+    } else if (place.tls && says({"wrong version number", "packet length too long", "http request"})) {
+        error.message += ": it does not speak TLS there; unset DOCKER_TLS_VERIFY if that is meant";
+    } else if (place.tls &&
+               says({"certificate required", "bad certificate", "unknown ca", "handshake failure"})) {
+        error.code = Code::Denied;
+        error.message += fmt::format(": the engine wants a certificate of ours that it trusts; cert.pem and "
+                                     "key.pem are looked for in {}",
+                                     where);
+    } else if (place.tls &&
+               says({"issuer certificate", "self-signed", "self signed", "certificate has expired",
+                     "hostname mismatch", "IP address mismatch", "not yet valid"})) {
+        error.message += fmt::format(": the engine's certificate is not good by the ca.pem in {}", where);
+    }
+    return error;
+}
+
 Result<http_client::Wire> Engine::connect() const
 {
     const http_client::Place place{
@@ -88,7 +121,9 @@ Result<http_client::Wire> Engine::connect() const
         .advice = "start docker, or name another one in DOCKER_HOST",
         .refused = "join its group (usually docker) or run berth as root",
     };
-    return http_client::Wire::connect(place, system_clock().steady() + kConnectPatience);
+    auto wire = http_client::Wire::connect(place, system_clock().steady() + kConnectPatience);
+    if (!wire) return std::unexpected(explain_tls(std::move(wire).error(), place_));
+    return wire;
 }
 
 Result<std::string> Engine::prefix() const
@@ -97,10 +132,13 @@ Result<std::string> Engine::prefix() const
     const std::scoped_lock lock(mutex_);
     if (!prefix_.empty()) return prefix_;
     BERTH_TRY(auto wire, connect());
-    BERTH_TRY(const auto answer,
-              exchange(wire, kHost, {.target = "/version"}, {.patience = kConnectPatience}));
-    if (answer.status != 200) return std::unexpected(refusal(answer.status, answer.body));
-    BERTH_TRY(const auto document, json::parse(answer.body));
+    // With TLS 1.3 an engine refuses our certificate only when we read from it.
+    const auto answer = exchange(wire, kHost, {.target = "/version"}, {.patience = kConnectPatience});
+    if (!answer) return std::unexpected(explain_tls(answer.error(), place_));
+    if (answer->status != 200)
+        return std::unexpected(explain_tls(refusal(answer->status, answer->body), place_));
+    BERTH_TRY(const auto document, json::parse(answer->body));
+    podman_ = answer->body.find("\"Podman Engine\"") != std::string::npos;
     const json::Reader at(document);
     BERTH_TRY(const auto most_at, at.at("ApiVersion"));
     BERTH_TRY(const auto most, most_at.string());
@@ -137,10 +175,42 @@ Result<std::string> Engine::identity() const
         if (!identity_.empty()) return identity_;
     }
     BERTH_TRY(const auto document, get("/info"));
-    BERTH_TRY(const auto id, json::Reader(document).at("ID"));
-    BERTH_TRY(auto text, id.string());
+    const json::Reader at(document);
+    const auto word = [&](const char* name) -> Result<std::string> {
+        BERTH_TRY(const auto member, at.at(name));
+        return member.string();
+    };
+    BERTH_TRY(auto text, word("ID"));
     const std::scoped_lock lock(mutex_);
+    // Podman makes up another one each time it is asked.
+    if (podman_) {
+        BERTH_TRY(const auto name, word("Name"));
+        BERTH_TRY(const auto root, word("DockerRootDir"));
+        text = fmt::format("podman {} {}", name, root);
+    }
     return identity_ = std::move(text);
+}
+
+Result<bool> Engine::here() const
+{
+    BERTH_CHECK(Status(unusable_));
+    if (place_.local()) return true;
+    if (!place_.loopback()) return false;
+    {
+        const std::scoped_lock lock(mutex_);
+        if (here_) return *here_;
+    }
+    // A forwarded port leads elsewhere: there the machine has another name, or another kernel.
+    BERTH_TRY(const auto document, get("/info"));
+    utsname own{};
+    if (::uname(&own) != 0) return fail_errno("asking the name of this machine");
+    const auto says = [&](const char* name, const char* what) {
+        const auto member = json::Reader(document).find(name);
+        return member && *member && (*member)->string().value_or("") == what;
+    };
+    const std::scoped_lock lock(mutex_);
+    here_ = says("Name", &own.nodename[0]) && says("KernelVersion", &own.release[0]);
+    return *here_;
 }
 
 Result<json::Value> Engine::get(const std::string& target) const

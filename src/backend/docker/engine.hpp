@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "backend/docker/engine_place.hpp"
@@ -41,6 +42,9 @@ public:
 
     /// Which engine this is, by its own word; asked once.
     [[nodiscard]] Result<std::string> identity() const;
+    /// It runs on this machine: what we name it can mount, and its containers' processes are the kernel's
+    /// here.
+    [[nodiscard]] Result<bool> here() const;
 
 private:
     /// "/v1.41", agreed upon with the first call.
@@ -52,10 +56,15 @@ private:
     mutable std::mutex mutex_;
     mutable std::string prefix_;
     mutable std::string identity_;
+    mutable bool podman_ = false; ///< known with the prefix
+    mutable std::optional<bool> here_;
 };
 
 /// What an engine's refusal means, and its words, bounded.
 [[nodiscard]] Error refusal(unsigned status, std::string_view body);
+
+/// The same with what a person can do about a TLS connection that does not come about.
+[[nodiscard]] Error explain_tls(Error error, const EnginePlace& place);
 
 /// The version to speak with an engine that speaks from `least` to `most`; Unsupported when we have none.
 [[nodiscard]] Result<std::string> agree_on_version(std::string_view least, std::string_view most);

@@ -1,5 +1,6 @@
 #include "backend/docker/engine_place.hpp"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -71,6 +72,13 @@ Result<EnginePlace> read_context(const std::string& directory, const std::string
 std::string EnginePlace::text() const
 {
     return local() ? "unix://" + socket : fmt::format("tcp://{}:{}", host, port);
+}
+
+bool EnginePlace::loopback() const
+{
+    in_addr four{};
+    if (::inet_pton(AF_INET, host.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+    return host == "localhost" || host == "::1" || host.ends_with(".localhost");
 }
 
 Result<EnginePlace> parse_engine(std::string_view text)

@@ -22,6 +22,8 @@ struct EnginePlace {
     [[nodiscard]] std::string text() const;
     /// It runs on this machine: what we name here it can mount.
     [[nodiscard]] bool local() const noexcept { return !socket.empty(); }
+    /// It is reached through this machine's own loopback: it may run here, or be forwarded.
+    [[nodiscard]] bool loopback() const;
     bool operator==(const EnginePlace&) const = default;
 };
 

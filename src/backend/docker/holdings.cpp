@@ -1,7 +1,10 @@
 #include "backend/docker/holdings.hpp"
 
+#include <unistd.h>
+
 #include "base/json_reader.hpp"
 #include "core/admit.hpp"
+#include "sys/landlock.hpp"
 
 namespace berth::docker {
 
@@ -18,6 +21,8 @@ bool flag(const json::Reader& at, std::string_view name)
 
 } // namespace
 
+bool can_wall() { return ::geteuid() == 0 && sys::landlock::abi() > 0; }
+
 Result<EngineFacts> ask_facts(const Engine& engine)
 {
     BERTH_TRY(const auto document, engine.get("/info"));
@@ -25,7 +30,8 @@ Result<EngineFacts> ask_facts(const Engine& engine)
     EngineFacts out{.memory = flag(at, "MemoryLimit"),
                     .pids = flag(at, "PidsLimit"),
                     .cpus = flag(at, "CpuCfsQuota"),
-                    .user_namespaces = false};
+                    .user_namespaces = false,
+                    .walls = can_wall()};
     BERTH_TRY(const auto options, at.find("SecurityOptions"));
     if (options) {
         BERTH_TRY(const auto words, options->strings());
@@ -40,19 +46,27 @@ policy::Holdings hold(const EngineFacts& facts)
     policy::Holdings have;
     const auto limit = [&](Feature feature, bool held, std::string_view what) {
         if (held)
-            have.set(feature, Tier::Outside, fmt::format("the engine's {} limit of the container", what));
+            have.set(feature, Tier::Outside,
+                     fmt::format("the engine's {} limit of the container{}", what,
+                                 facts.asked ? "" : ", if it can: it could not be asked"));
         else
             have.set(feature, Tier::None, fmt::format("the engine says that it cannot limit {} here", what));
     };
     have.set(Feature::PrivateRoot, Tier::Outside, "the container's own root over its image");
-    const std::string no_paths =
-        "the engine knows one rule for a whole container: use --backend local, or mounts";
-    have.set(Feature::ReadOnlyPaths, Tier::None, no_paths);
-    have.set(Feature::WritablePaths, Tier::None, no_paths);
-    have.set(Feature::DeniedPaths, Tier::None, no_paths);
+    const auto walls = [&](Feature feature, std::string_view how) {
+        if (facts.walls)
+            have.set(feature, Tier::Outside, fmt::format("{} around each command, made from outside", how));
+        else
+            have.set(feature, Tier::None,
+                     "commands are given walls of their own by root, with a kernel that has landlock: run "
+                     "berth as root");
+    };
+    walls(Feature::ReadOnlyPaths, "read-only mounts");
+    walls(Feature::WritablePaths, "read-only mounts of everything else");
+    walls(Feature::DeniedPaths, "empty mounts");
     have.set(Feature::Globs, Tier::None,
              "a pattern must hold for files made later too, which mounts cannot: name the paths");
-    have.set(Feature::ProtectedNames, Tier::None, no_paths);
+    walls(Feature::ProtectedNames, "read-only mounts over what is there when it starts");
     have.set(Feature::NetworkOff, Tier::Outside, "network mode none: nothing but loopback");
     have.set(Feature::NetworkAllow, Tier::None, "comes with the egress proxy: use --net off or --net host");
     have.set(

@@ -6,13 +6,16 @@
 
 namespace berth::docker {
 
-/// What an engine says it can limit.
+/// What an engine says it can limit, and what this process can do in its containers.
 struct EngineFacts {
     bool memory = false;
     bool pids = false;
     bool cpus = false;
     bool user_namespaces = false; ///< its containers' ids are not this machine's
+    bool walls = false;           ///< commands can be started with walls of their own
+    bool asked = true;            ///< by its own word; else what engines usually can, until it is asked
 };
+[[nodiscard]] bool can_wall();
 [[nodiscard]] Result<EngineFacts> ask_facts(const Engine& engine);
 
 [[nodiscard]] policy::Holdings hold(const EngineFacts& facts);

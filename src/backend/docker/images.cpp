@@ -94,8 +94,8 @@ Result<Image> import_root(const Engine& engine, const Template& root)
     PullReader reader(nobody);
     const auto imported =
         engine.call({.method = "POST",
-                     .target = fmt::format("/images/create?fromSrc=-&repo={}&tag={}&changes={}", kRepository,
-                                           print, url_encode("LABEL berth.template=1")),
+                     .target = fmt::format("/images/create?fromSrc=-&repo={}&changes={}", url_encode(name),
+                                           url_encode("LABEL berth.template=1")),
                      .headers = {{"Content-Type", "application/x-tar"}},
                      .source = std::move(source)},
                     kSlow, [&](std::string_view bytes) { return reader.take(bytes); });

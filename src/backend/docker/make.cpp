@@ -9,12 +9,14 @@
 
 #include "backend/docker/attach.hpp"
 #include "backend/docker/await_keeper.hpp"
+#include "backend/docker/frozen_root.hpp"
 #include "backend/docker/life.hpp"
 #include "backend/docker/mounts.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "backend/docker/snapshot.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
+#include "base/io.hpp"
 #include "base/json_reader.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
@@ -28,6 +30,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kRemovalPatience = 30s;
+constexpr const char* kMachineId = "machine-id"; ///< in the directory of an instance
 
 /// The container of this name or id, if it is the instance's own; empty when there is none.
 Result<std::string> own_container(const Engine& engine, const std::string& name, const std::string& native)
@@ -108,6 +111,7 @@ Status give_volumes(const SandboxSpec& spec, const keeping::Account& user)
 /// What is made from one image or snapshot is not one machine.
 Status name_machine(const Sandbox& sandbox)
 {
+    if (frozen_root(sandbox.spec()).frozen) return {}; // shown to it from outside
     BERTH_TRY(const auto files, sandbox.files("root"));
     const auto etc = files.stat("/etc");
     if (!etc || etc->kind != sys::FileKind::Directory) return {};
@@ -120,7 +124,7 @@ Status make_workdir(const Sandbox& sandbox, const keeping::Account& user)
     const std::string path = sandbox.workdir(user);
     BERTH_TRY(const auto files, sandbox.files("root"));
     const auto there = files.stat(path);
-    if (there || there.error().code != Code::NotFound) return {};
+    if (there || there.error().code != Code::NotFound || frozen_root(sandbox.spec()).frozen) return {};
     BERTH_CHECK(files.make_dir(path, 0755, sys::Parents::Make));
     BERTH_TRY(const auto made, files.run([&](int root) { return sys::resolve_in(root, path, O_DIRECTORY); }));
     if (::fchownat(made.get(), "", user.uid, user.gid, AT_EMPTY_PATH) != 0)
@@ -140,7 +144,8 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
         return fail(Code::Unsupported,
                     "backend docker cannot start from a snapshot of kind '{}'; it knows {} and {}",
                     printable(request.from->kind, 60), kImageTar, snapshot_kind::kRootTar);
-    if (!where.engine.place().local())
+    BERTH_TRY(const bool here, where.engine.here());
+    if (!here)
         return fail(Code::Unsupported,
                     "the engine at {} is not on this machine: its containers cannot be given a keeper",
                     where.engine.place().text());
@@ -171,12 +176,17 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
     auto found = request.from ? load_snapshot(where.engine, *request.from)
                               : ensure_image(where.engine, spec.root, request.progress);
     if (!found) return std::unexpected(std::move(found).error().while_doing("creating " + native));
-    const ContainerWish wish{.spec = spec,
-                             .labels = request.labels,
-                             .image = found->id,
-                             .image_name = found->name,
-                             .shown = where.dirs.path(native) + "/in",
-                             .owner = ::geteuid()};
+    ContainerWish wish{.spec = spec,
+                       .labels = request.labels,
+                       .image = found->id,
+                       .image_name = found->name,
+                       .shown = where.dirs.path(native) + "/in",
+                       .owner = ::geteuid(),
+                       .machine_id = {}};
+    if (frozen_root(spec).frozen) {
+        BERTH_CHECK(replace_file_at(directory.get(), kMachineId, random_hex(16) + "\n", 0444));
+        wish.machine_id = where.dirs.path(native) + "/" + kMachineId;
+    }
     auto container = create_container(where.engine, native, wish);
     if (!container) return std::unexpected(std::move(container).error().while_doing("creating " + native));
     ScopeExit undo_container([&] { (void)remove_container(where.engine, *container); });

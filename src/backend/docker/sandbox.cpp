@@ -112,8 +112,10 @@ Result<Sandbox> Sandbox::open(const InstanceDirs& dirs, const Engine& engine, co
     if (!found) return std::unexpected(std::move(found).error());
     if (auto answered = found->client.ping(); !answered)
         return std::unexpected(not_there(engine, found->instance, native, std::move(answered).error()));
-    return Sandbox(native, std::move(directory), std::move(found->instance), std::move(found->client),
-                   std::move(found->pidfd));
+    UniqueFd state(::fcntl(dirs.fd(), F_DUPFD_CLOEXEC, 0));
+    if (!state) return fail_errno("holding the state directory");
+    return Sandbox(native, std::move(state), std::move(directory), std::move(found->instance),
+                   std::move(found->client), std::move(found->pidfd));
 }
 
 bool Sandbox::alive() const

@@ -14,6 +14,7 @@
 #include "keeping/keeper_client.hpp"
 #include "keeping/kept_backend.hpp"
 #include "keeping/pause.hpp"
+#include "keeping/protect.hpp"
 #include "sys/sandbox_files.hpp"
 
 namespace berth::docker {
@@ -39,6 +40,8 @@ public:
     [[nodiscard]] Result<keeping::ExecFollower> follow(const std::string& exec, std::uint64_t from) const;
     [[nodiscard]] Status signal(const std::string& exec, int signo);
     [[nodiscard]] Status kill(const std::string& exec);
+    /// It has ended and was told.
+    void forget(const std::string& exec);
     /// The limits that struck since the exec began.
     [[nodiscard]] std::vector<std::string> struck_by(const std::string& exec) const;
 
@@ -54,21 +57,27 @@ public:
     [[nodiscard]] Result<keeping::Paused> paused() const;
 
 private:
-    Sandbox(std::string native, UniqueFd directory, Instance instance, keeping::KeeperClient keeper,
-            UniqueFd pidfd)
-        : native_(std::move(native)), directory_(std::move(directory)), instance_(std::move(instance)),
-          keeper_(std::move(keeper)), pidfd_(std::move(pidfd)), groups_(ExecGroups::of(instance_.pid))
+    Sandbox(std::string native, UniqueFd state, UniqueFd directory, Instance instance,
+            keeping::KeeperClient keeper, UniqueFd pidfd)
+        : native_(std::move(native)), state_(std::move(state)), directory_(std::move(directory)),
+          instance_(std::move(instance)), keeper_(std::move(keeper)), pidfd_(std::move(pidfd)),
+          groups_(ExecGroups::of(instance_.pid))
     {
     }
     [[nodiscard]] Result<UniqueFd> root() const;
+    [[nodiscard]] Status check_policy(const ExecSpec& spec, const keeping::Account& user) const;
     [[nodiscard]] Status start(const ExecSpec& spec, const keeping::Account& user);
+    [[nodiscard]] Status start_in_walls(const ExecSpec& spec, const keeping::Account& user,
+                                        const keeping::KeeperExec& what, const keeping::ExecLog& log);
 
     std::string native_;
+    UniqueFd state_; ///< of all instances
     UniqueFd directory_;
     Instance instance_;
     keeping::KeeperClient keeper_;
     UniqueFd pidfd_;
     std::optional<ExecGroups> groups_;
+    std::map<std::string, keeping::ProtectedNames> protects_; ///< by exec
 };
 
 /// The keeper in a directory, as the record knows it; where the record is behind, the engine is asked and the

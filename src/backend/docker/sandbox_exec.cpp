@@ -72,10 +72,8 @@ Status Sandbox::exec(const ExecSpec& spec)
 {
     BERTH_CHECK(validate(spec));
     BERTH_TRY([[maybe_unused]] const auto number, keeping::keeper_id(spec.id));
-    if (spec.policy)
-        return fail(Code::Unsupported,
-                    "backend docker holds no policy of a single command: give it to the sandbox");
     BERTH_TRY(const auto user, account(spec.user));
+    BERTH_CHECK(check_policy(spec, user));
     // Held until the keeper has it: whoever freezes or ends it in good order waits for that.
     BERTH_TRY(const auto turn, Turn::take(directory_.get(), Turn::Kind::Start));
     if (!alive()) return fail(Code::Unavailable, "the keeper of {} is gone", native_);
@@ -127,6 +125,7 @@ Status Sandbox::start(const ExecSpec& spec, const keeping::Account& user)
         for (const auto& birth : births) what.groups.push_back(birth.get());
     }
     hooks::kill_point("exec prepared");
+    if (spec.policy || !instance_.spec.policy.files.empty()) return start_in_walls(spec, user, what, log);
     if (const int program = program_of(spec.id); program >= 0) {
         what.flags |= keeper::kProgram;
         what.groups.push_back(program);

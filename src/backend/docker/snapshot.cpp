@@ -33,6 +33,14 @@ constexpr std::size_t kPiece = std::size_t{256} << 10;
 
 std::string image_name(const std::string& snapshot) { return fmt::format("{}:{}", kRepository, snapshot); }
 
+/// Podman says where a name without a registry belongs.
+std::string_view plain_name(std::string_view name)
+{
+    for (const std::string_view place : {"docker.io/library/", "localhost/"})
+        if (name.starts_with(place)) name.remove_prefix(place.size());
+    return name;
+}
+
 std::string hex(std::string_view text)
 {
     std::string out;
@@ -157,13 +165,13 @@ Result<Image> import_root(const Engine& engine, const SnapshotSource& from)
     BERTH_TRY(auto source, unpacked(fmt::format("{}/{}", from.directory, snapshot_kind::kRootTarFile)));
     const MakeProgress nobody;
     PullReader reader(nobody);
-    const auto imported =
-        engine.call({.method = "POST",
-                     .target = fmt::format("/images/create?fromSrc=-&repo={}&tag={}&changes={}", kRepository,
-                                           from.id, url_encode(fmt::format("LABEL {}=1", kMark))),
-                     .headers = {{"Content-Type", "application/x-tar"}},
-                     .source = std::move(source)},
-                    kSlow, [&](std::string_view bytes) { return reader.take(bytes); });
+    const auto imported = engine.call(
+        {.method = "POST",
+         .target = fmt::format("/images/create?fromSrc=-&repo={}&changes={}", url_encode(image_name(from.id)),
+                               url_encode(fmt::format("LABEL {}=1", kMark))),
+         .headers = {{"Content-Type", "application/x-tar"}},
+         .source = std::move(source)},
+        kSlow, [&](std::string_view bytes) { return reader.take(bytes); });
     if (!imported) return std::unexpected(Error(imported.error()).while_doing("importing " + from.id));
     if (auto done = reader.finish(); !done)
         return std::unexpected(std::move(done).error().while_doing("importing " + from.id));
@@ -193,7 +201,7 @@ Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from)
         };
         BERTH_TRY(const auto loaded, load_image(engine, source));
         // Whatever it is called in the file, here it goes by the name of the snapshot.
-        if (loaded != name)
+        if (plain_name(loaded) != name)
             BERTH_CHECK(engine.post(
                 fmt::format("/images/{}/tag?repo={}&tag={}", url_encode(loaded), kRepository, from.id)));
         image = find_image(engine, name);
@@ -247,7 +255,7 @@ Result<Collected> collect_images(const Where& where, bool dry_run)
         if (!tags) continue;
         BERTH_TRY(const auto names, tags->strings());
         for (const auto& name : names) {
-            if (!name.starts_with(std::string(kRepository) + ":")) continue;
+            if (!plain_name(name).starts_with(std::string(kRepository) + ":")) continue;
             if (!dry_run) {
                 // One that a container uses is refused by the engine.
                 const auto gone = where.engine.remove("/images/" + url_encode(name));

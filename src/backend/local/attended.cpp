@@ -10,10 +10,10 @@
 
 #include "backend/local/environment.hpp"
 #include "backend/local/launcher.hpp"
-#include "backend/local/pipe.hpp"
 #include "base/strings.hpp"
 #include "keeper/wire.hpp"
 #include "keeping/keeper_image.hpp"
+#include "keeping/pipe.hpp"
 #include "sys/launch.hpp"
 #include "sys/pty.hpp"
 #include "sys/socket.hpp"

@@ -14,9 +14,9 @@
 #include <set>
 
 #include "backend/local/plan.hpp"
-#include "backend/local/protect.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
+#include "keeping/protect.hpp"
 #include "sys/userns.hpp"
 #include "sys/way_down.hpp"
 

@@ -7,11 +7,11 @@
 #include "backend/local/holdings.hpp"
 #include "backend/local/identity.hpp"
 #include "backend/local/one_shot.hpp"
-#include "backend/local/protect.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "image/cache.hpp"
+#include "keeping/protect.hpp"
 #include "policy/policy.hpp"
 #include "sys/probe.hpp"
 #include "sys/remove_tree.hpp"
@@ -190,7 +190,7 @@ Result<std::vector<std::string>> clean(const StateDir& state)
 {
     std::vector<std::string> removed;
     for (const auto& group : sweep_groups(state)) removed.push_back("control group " + group);
-    BERTH_TRY(const auto placeholders, ProtectedNames::sweep(state));
+    BERTH_TRY(const auto placeholders, ProtectedNames::sweep(state.fd()));
     if (placeholders > 0) removed.push_back(fmt::format("{} placeholders of protected names", placeholders));
     BERTH_TRY(const auto templates, image::Cache::open(state.templates()));
     for (const char* kind : {"host", "tar", "layer"}) {

@@ -76,7 +76,7 @@ Result<sys::StepList> launch_steps(const Plan& plan, const Entry& entry, int sel
     add_binds(list, plan, parent);
     stage(list, parent, "switching the root");
     if (!hooks::wall_off("pivot-root")) list.pivot_root();
-    BERTH_CHECK(add_file_rules(list, plan, parent));
+    BERTH_CHECK(add_file_rules(list, site_of(plan), parent));
     add_walls(list, plan, parent, user_namespace);
 
     stage(list, parent, "starting the sandbox's first process");

@@ -11,7 +11,6 @@
 #include "backend/local/holdings.hpp"
 #include "backend/local/launcher.hpp"
 #include "backend/local/limits.hpp"
-#include "backend/local/pipe.hpp"
 #include "backend/local/prepare.hpp"
 #include "backend/local/relay.hpp"
 #include "backend/local/shared.hpp"
@@ -21,6 +20,7 @@
 #include "core/struck.hpp"
 #include "keeper/wire.hpp"
 #include "keeping/keeper_image.hpp"
+#include "keeping/pipe.hpp"
 #include "sys/child.hpp"
 #include "sys/socket.hpp"
 

@@ -3,19 +3,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "base/hooks.hpp"
 #include "image/directory_template.hpp"
 #include "image/host_template.hpp"
 #include "image/oci_template.hpp"
 #include "image/tar_template.hpp"
 
 namespace berth::local {
-
-void stage(sys::StepList& list, [[maybe_unused]] sys::Slot parent, std::string_view label)
-{
-    list.say(label);
-    if (hooks::kill_at(label)) list.ask(list.borrow(hooks::executioner()));
-}
 
 void add_identity_first(sys::StepList& list, const Plan& plan, sys::Slot parent)
 {

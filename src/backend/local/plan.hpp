@@ -13,7 +13,9 @@
 #include "base/unique_fd.hpp"
 #include "core/sandbox_spec.hpp"
 #include "image/oci_document.hpp"
+#include "keeping/file_rules.hpp"
 #include "policy/bind.hpp"
+#include "sys/seccomp.hpp"
 #include "sys/step_list.hpp"
 
 namespace berth::local {
@@ -87,27 +89,19 @@ struct Plan {
 /// Directories of the host that a live view shows empty, and private.
 inline constexpr const char* kHiddenInLive[] = {"run", "tmp", "var/tmp", "sys"};
 
-/// Names the steps that follow, and is where a test may kill the launcher.
-void stage(sys::StepList& list, sys::Slot parent, std::string_view label);
-
 // The order of local-isolation: each adds its steps. `parent` is a pidfd of the launcher.
 void add_identity_first(sys::StepList& list, const Plan& plan, sys::Slot parent);
 void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace);
 void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent);
 void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent);
 void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent);
-/// Mounts that hold the file rules; the working root is "/" by then.
-[[nodiscard]] Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent);
+/// What the file rules of a plan are applied to. Refers to the plan.
+[[nodiscard]] RuleSite site_of(const Plan& plan);
 /// Hostname, limits, identity, capabilities, landlock, filter: everything from step 10 on but the exec.
 void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace);
 
-/// Parts of it, for a command that is started from outside into a sandbox that stands already.
-void add_limits(sys::StepList& list, const Plan& plan);
-/// Comes late: opening something is not possible any more where there are few.
-void add_open_files(sys::StepList& list, const Plan& plan);
-/// `always`: a domain of its own even without file rules, so that siblings cannot be looked into.
-void add_landlock(sys::StepList& list, const Plan& plan, bool always);
-void add_filter(sys::StepList& list, const Plan& plan);
+/// What the filter refuses beside what it always does.
+[[nodiscard]] sys::FilterOptions filter_of(const Plan& plan);
 
 /// Opens what the spec mounts, volumes last, to be looked at.
 [[nodiscard]] Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state);

@@ -97,7 +97,7 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     BERTH_TRY(made->binds, open_binds(spec, state, made->identity, made->user));
     plan.binds = made->binds;
     BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots_of(spec, made->user)));
-    BERTH_TRY(made->protects, ProtectedNames::hold(plan));
+    BERTH_TRY(made->protects, ProtectedNames::hold(site_of(plan)));
     plan.protected_paths = made->protects.paths();
     plan.keep_open = made->protects.locks();
     // The lease of the ids, too, lives as long as somebody holds its descriptor.

@@ -9,7 +9,7 @@
 #include "backend/local/holdings.hpp"
 #include "backend/local/plan.hpp"
 #include "backend/local/pools.hpp"
-#include "backend/local/protect.hpp"
+#include "keeping/protect.hpp"
 
 namespace berth::local {
 

@@ -10,8 +10,8 @@
 #include <csignal>
 #include <ctime>
 
-#include "backend/local/protect.hpp"
 #include "base/io.hpp"
+#include "keeping/protect.hpp"
 
 namespace berth::local {
 
@@ -43,7 +43,7 @@ bool placeholders_left(int state)
     if (n > 0) ::_exit(0); // an orderly end: everything has been put away
     for (int look = 0; look < kLooks && placeholders_left(state); ++look) {
         const UniqueFd again(::fcntl(state, F_DUPFD_CLOEXEC, 3));
-        (void)ProtectedNames::sweep_at(again.get());
+        (void)keeping::ProtectedNames::sweep(again.get());
         ::nanosleep(&kBetween, nullptr);
     }
     ::_exit(0);

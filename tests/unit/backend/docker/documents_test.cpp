@@ -6,8 +6,10 @@
 #include "backend/docker/container.hpp"
 #include "backend/docker/engine.hpp"
 #include "backend/docker/engine_place.hpp"
+#include "backend/docker/frozen_root.hpp"
 #include "backend/docker/holdings.hpp"
 #include "backend/docker/images.hpp"
+#include "backend/docker/stats.hpp"
 
 namespace berth::docker {
 namespace {
@@ -106,6 +108,47 @@ TEST(Document, HoldsNoVariableOfTheSandbox)
     EXPECT_EQ(text.find("s3cr3t"), std::string::npos);
     EXPECT_THAT(text, HasSubstr(R"("NetworkMode":"none")"));
     EXPECT_THAT(text, HasSubstr("no-new-privileges"));
+}
+
+TEST(FrozenRoot, IsAskedOfTheEngineWhereNothingOfTheRootIsWritten)
+{
+    auto wish = spec();
+    EXPECT_FALSE(frozen_root(wish).frozen) << "no rules";
+    wish.policy = *policy::preset("read-only");
+    EXPECT_TRUE(frozen_root(wish).frozen);
+    EXPECT_TRUE(frozen_root(wish).scratch.empty());
+    wish.policy = *policy::preset("workspace-write");
+    wish.mounts.push_back(
+        {.source = "/w", .target = "/w", .mode = Mount::Mode::ReadWrite, .workspace = true});
+    EXPECT_TRUE(frozen_root(wish).frozen);
+    EXPECT_EQ(frozen_root(wish).scratch, (std::vector<std::string>{"/tmp", "/var/tmp"}));
+    wish.policy.files.push_back({.access = policy::Access::Write, .target = policy::Path{"/opt"}});
+    EXPECT_FALSE(frozen_root(wish).frozen);
+    wish.policy.files.back() = {.access = policy::Access::Write,
+                                .target = policy::Symbolic{.symbol = policy::Symbol::Home}};
+    EXPECT_FALSE(frozen_root(wish).frozen);
+}
+
+TEST(Stats, AreReadFromBothKindsOfGroupsAndMayBeMissing)
+{
+    const auto v1 = parse_stats(*json::parse(
+        R"({"cpu_stats":{"cpu_usage":{"total_usage":5000000}},"memory_stats":{"usage":1000,"stats":{"total_inactive_file":400}}})"));
+    EXPECT_EQ(v1.cpu, std::chrono::microseconds(5000));
+    EXPECT_EQ(v1.memory->count, 600u);
+    const auto v2 =
+        parse_stats(*json::parse(R"({"memory_stats":{"usage":1000,"stats":{"inactive_file":4000}}})"));
+    EXPECT_EQ(v2.memory->count, 0u);
+    EXPECT_FALSE(v2.cpu);
+    EXPECT_FALSE(parse_stats(*json::parse(R"({"memory_stats":{},"cpu_stats":7})")).memory);
+}
+
+TEST(EnginePlace, KnowsItsOwnLoopback)
+{
+    EXPECT_TRUE(parse_engine("tcp://127.0.0.1:1")->loopback());
+    EXPECT_TRUE(parse_engine("tcp://localhost:1")->loopback());
+    EXPECT_TRUE(parse_engine("tcp://[::1]:1")->loopback());
+    EXPECT_FALSE(parse_engine("tcp://127.example.com:1")->loopback());
+    EXPECT_FALSE(parse_engine("tcp://10.0.0.1:1")->loopback());
 }
 
 TEST(Holdings, RefuseByNameWhatTheEngineCannotHold)

@@ -263,14 +263,14 @@ TEST_F(SandboxTest, ACommandKeepsItsProtectedNamesWhenItsStarterIsKilled)
     ::waitpid(maker, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status));
 
-    EXPECT_TRUE(ProtectedNames::sweep(*state_));
+    EXPECT_TRUE(ProtectedNames::sweep(state_->fd()));
     EXPECT_EQ(::access(name.c_str(), F_OK), 0) << "the keeper holds it for the command";
     const std::string where = dir_ + "/state/sandbox/" + wanted.id;
     const UniqueFd directory(::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     auto keeper = KeeperClient::connect(directory.get(), "sock", 10s);
     ASSERT_TRUE(keeper) << keeper.error().line();
     EXPECT_TRUE(keeper->stop());
-    EXPECT_TRUE(ProtectedNames::sweep(*state_));
+    EXPECT_TRUE(ProtectedNames::sweep(state_->fd()));
     EXPECT_NE(::access(name.c_str(), F_OK), 0) << "nobody holds it any more";
     EXPECT_TRUE(destroy_instance(*state_, wanted.id));
 }

@@ -1,10 +1,10 @@
-#include "backend/local/pipe.hpp"
+#include "keeping/pipe.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace berth::local {
+namespace berth::keeping {
 
 Result<PipePair> make_pipe()
 {
@@ -19,4 +19,4 @@ Result<PipePair> make_pipe()
     return pair;
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -3,9 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/local/plan.hpp"
+#include "base/unique_fd.hpp"
+#include "keeping/rule_site.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// Names that stay read-only below writable rules (".git", ".codex").
 ///
@@ -23,8 +24,8 @@ public:
     ProtectedNames& operator=(ProtectedNames&&) noexcept = default;
     ~ProtectedNames();
 
-    /// Finds and makes what is needed for the plan's bound file rules.
-    [[nodiscard]] static Result<ProtectedNames> hold(const Plan& plan);
+    /// Finds and makes what is needed for the site's file rules.
+    [[nodiscard]] static Result<ProtectedNames> hold(const RuleSite& site);
 
     /// Absolute paths inside the sandbox.
     [[nodiscard]] const std::vector<std::string>& paths() const noexcept { return paths_; }
@@ -34,8 +35,7 @@ public:
     [[nodiscard]] std::vector<int> locks() const;
 
     /// Removes placeholders whose users are all gone; what a killed run left behind.
-    [[nodiscard]] static Result<std::size_t> sweep(const StateDir& state) { return sweep(state.fd()); }
-    [[nodiscard]] static Result<std::size_t> sweep_at(int state) { return sweep(state); }
+    [[nodiscard]] static Result<std::size_t> sweep(int state);
 
 private:
     struct Placeholder {
@@ -44,19 +44,18 @@ private:
         UniqueFd lock;      ///< the placeholder itself, shared lock held
         std::string record; ///< file in the state directory
     };
-    [[nodiscard]] Status hold_in_rule(const Plan& plan, const Bind& bind, const policy::BoundRule& rule);
+    [[nodiscard]] Status hold_in_rule(const RuleSite& site, const Shown& bind, const policy::BoundRule& rule);
     [[nodiscard]] Status add_placeholder(int source, const std::string& name, const std::string& inside);
     [[nodiscard]] Result<std::string> make_placeholder(int source, const std::string& name,
                                                        const std::string& inside) const;
-    [[nodiscard]] static Result<std::size_t> sweep(int state);
 
     std::vector<std::string> paths_;
     std::vector<Placeholder> placeholders_;
-    int state_ = -1; ///< borrowed from the StateDir, which outlives us
+    int state_ = -1; ///< borrowed; outlives us
 };
 
 /// Whether a directory holds anything. False also for one that is being removed, which cannot be read any
 /// more.
 [[nodiscard]] bool has_content(int dir);
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -15,11 +15,10 @@
 #include <set>
 #include <span>
 
-#include "backend/local/plan.hpp"
 #include "base/hooks.hpp"
-#include "image/stack.hpp"
+#include "keeping/file_rules.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
@@ -124,35 +123,21 @@ void make_covers(sys::StepList& list, const policy::BoundFiles& files, std::span
     list.unmount("/dev/shm");
 }
 
-/// Where a link of the template's own root leads ("bin" -> "usr/bin"); empty when it is none.
-std::string link_in_template(const Plan& plan, const std::string& path)
+std::string link_at(const RuleSite& site, const std::string& path)
 {
-    const bool live = plan.layers.kind == Template::Kind::Live; // its root is the host's own
-    if ((plan.layers.root.empty() && !live) || path.find('/', 1) != std::string::npos) return {};
-    char to[256];
-    ssize_t n = 0;
-    if (plan.layers.more_roots.empty()) {
-        n = ::readlink((plan.layers.root + path).c_str(), &to[0], sizeof to);
-    } else {
-        const auto stack = image::Stack::open(plan.layers.stack());
-        if (!stack) return {};
-        const auto found = stack->find(path, image::Stack::LastLink::Keep);
-        if (found && *found) n = ::readlinkat((*found)->object.get(), "", &to[0], sizeof to);
-    }
-    return n <= 0 || n == static_cast<ssize_t>(sizeof to) ? std::string{}
-                                                          : std::string(&to[0], static_cast<std::size_t>(n));
+    return site.link && path.find('/', 1) == std::string::npos ? site.link(path) : std::string{};
 }
 
 /// A link cannot be covered: what holds is the access of the place it leads to, which must not be
 /// more than the rule gives.
-Status check_links(const Plan& plan)
+Status check_links(const RuleSite& site)
 {
-    if (plan.files.decide("/") == Access::Deny) return {}; // there only what is allowed is linked to
-    for (const auto& rule : plan.files.rules) {
-        const std::string to = link_in_template(plan, rule.path);
+    if (site.files.decide("/") == Access::Deny) return {}; // there only what is allowed is linked to
+    for (const auto& rule : site.files.rules) {
+        const std::string to = link_at(site, rule.path);
         if (to.empty()) continue;
         const std::string place = to.front() == '/' ? to : "/" + to;
-        if (plan.files.decide(place) > rule.access)
+        if (site.files.decide(place) > rule.access)
             return fail(Code::Unsupported, "file rule {}: {} is a link to {} here; name that instead",
                         rule.source, rule.path, place);
     }
@@ -160,14 +145,14 @@ Status check_links(const Plan& plan)
 }
 
 /// Takes a clone of every place whose access differs from what is around it.
-std::vector<Attachment> take_clones(sys::StepList& list, const Plan& plan)
+std::vector<Attachment> take_clones(sys::StepList& list, const RuleSite& site)
 {
-    const policy::BoundFiles& files = plan.files;
+    const policy::BoundFiles& files = site.files;
     std::vector<Attachment> out;
     for (const auto& rule : files.rules) {
         if (rule.path.empty() || rule.path == "/" || around(files, rule) == rule.access) continue;
         if (rule.path == "/proc" || rule.path == "/dev") continue; // always there, and the sandbox's own
-        if (!link_in_template(plan, rule.path).empty()) {
+        if (!link_at(site, rule.path).empty()) {
             out.push_back({.rule = &rule, .tree = {}});
             continue;
         }
@@ -179,7 +164,7 @@ std::vector<Attachment> take_clones(sys::StepList& list, const Plan& plan)
     }
     std::vector<Attachment*> denied;
     for (auto& attachment : out)
-        if (attachment.rule->access == Access::Deny && link_in_template(plan, attachment.rule->path).empty())
+        if (attachment.rule->access == Access::Deny && link_at(site, attachment.rule->path).empty())
             denied.push_back(&attachment);
     make_covers(list, files, denied);
     return out;
@@ -194,7 +179,7 @@ void make_root_read_only(sys::StepList& list)
 }
 
 /// A root that holds nothing but what the rules allow, in the place of the present one.
-void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attachment>& attachments)
+void build_allowed_root(sys::StepList& list, const RuleSite& site, std::vector<Attachment>& attachments)
 {
     const auto proc = list.open_tree("/proc", AT_RECURSIVE);
     const auto dev = list.open_tree("/dev", AT_RECURSIVE);
@@ -210,7 +195,7 @@ void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attac
         const auto above = [&](const Attachment& other) { return beneath(path, other.rule->path); };
         // What lies in another one's place is attached to that, in its turn.
         if (attachment.rule->access == Access::Deny || std::ranges::any_of(attachments, above)) continue;
-        if (const std::string to = link_in_template(plan, path); !to.empty()) {
+        if (const std::string to = link_at(site, path); !to.empty()) {
             list.symlink(to, path.substr(1));
             continue;
         }
@@ -224,10 +209,10 @@ void build_allowed_root(sys::StepList& list, const Plan& plan, std::vector<Attac
     list.mount_attr("/", MOUNT_ATTR_RDONLY, 0, 0);
 }
 
-const Bind* bind_of(const Plan& plan, std::string_view path)
+const Shown* bind_of(const RuleSite& site, std::string_view path)
 {
-    const Bind* found = nullptr;
-    for (const Bind& bind : plan.binds)
+    const Shown* found = nullptr;
+    for (const Shown& bind : site.shown)
         if ((path == bind.target || beneath(path, bind.target)) &&
             (found == nullptr || bind.target.size() > found->target.size()))
             found = &bind;
@@ -243,12 +228,12 @@ std::string parent_of(const std::string& path)
 /// Directories above a place that may not be changed, which themselves lie where may be written. Each is
 /// mounted onto itself, for a mount point cannot be renamed: else the parent of a protected ".git", of a
 /// denied or a read-only file could be moved away and another put in its place.
-std::set<std::string> to_pin(const Plan& plan, const std::vector<Attachment>& attachments)
+std::set<std::string> to_pin(const RuleSite& site, const std::vector<Attachment>& attachments)
 {
-    std::vector<std::string> kept = plan.protected_paths;
+    std::vector<std::string> kept = site.protected_paths;
     std::set<std::string> mounted{"/", "/proc", "/dev"};
-    mounted.insert(plan.protected_paths.begin(), plan.protected_paths.end());
-    for (const Bind& bind : plan.binds) {
+    mounted.insert(site.protected_paths.begin(), site.protected_paths.end());
+    for (const Shown& bind : site.shown) {
         mounted.insert(bind.target);
         kept.push_back(bind.target); // one may lie in another, and rules in it
     }
@@ -260,55 +245,54 @@ std::set<std::string> to_pin(const Plan& plan, const std::vector<Attachment>& at
     for (const auto& path : kept)
         for (std::string at = parent_of(path); at != "/"; at = parent_of(at)) {
             const std::string parent = parent_of(at);
-            const Bind* bind = bind_of(plan, parent);
+            const Shown* bind = bind_of(site, parent);
             // In what is protected nothing can be renamed, or made.
             const auto around = [&](const std::string& held) {
                 return parent == held || beneath(parent, held);
             };
-            const bool fixed = std::ranges::any_of(plan.protected_paths, around) ||
-                               (bind == nullptr ? plan.layers.kind == Template::Kind::Live
-                                                : bind->mode == Mount::Mode::ReadOnly);
-            if (!fixed && !mounted.contains(at) && plan.files.decide(parent) == Access::Write) out.insert(at);
+            const bool fixed = std::ranges::any_of(site.protected_paths, around) ||
+                               (bind == nullptr ? site.live : bind->mode == Mount::Mode::ReadOnly);
+            if (!fixed && !mounted.contains(at) && site.files.decide(parent) == Access::Write) out.insert(at);
         }
     return out;
 }
 
 /// Whether files that the host makes there later are seen inside.
-bool shared_with_host(const Plan& plan, const std::string& path)
+bool shared_with_host(const RuleSite& site, const std::string& path)
 {
-    if (const Bind* bind = bind_of(plan, path)) return bind->mode != Mount::Mode::Copy;
-    if (plan.layers.kind != Template::Kind::Live) return false;
-    return std::ranges::none_of(kHiddenInLive,
+    if (const Shown* bind = bind_of(site, path)) return bind->mode != Mount::Mode::Copy;
+    if (!site.live) return false;
+    return std::ranges::none_of(site.hidden,
                                 [&](const char* hidden) { return beneath(path, std::string("/") + hidden); });
 }
 
-bool is_missing(const Plan& plan, const std::string& path)
+bool is_missing(const RuleSite& site, const std::string& path)
 {
-    const Bind* bind = bind_of(plan, path);
+    const Shown* bind = bind_of(site, path);
     open_how how{};
     how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
     how.resolve = kNoLinks | (bind == nullptr ? 0 : RESOLVE_BENEATH);
     if (bind != nullptr && path == bind->target) return false;
     const std::string at = bind == nullptr ? path : path.substr(bind->target.size() + 1);
-    const UniqueFd there(static_cast<int>(::syscall(
-        SYS_openat2, bind == nullptr ? AT_FDCWD : bind->source.get(), at.c_str(), &how, sizeof how)));
+    const UniqueFd there(static_cast<int>(
+        ::syscall(SYS_openat2, bind == nullptr ? AT_FDCWD : bind->source, at.c_str(), &how, sizeof how)));
     return !there && (errno == ENOENT || errno == ENOTDIR);
 }
 
 /// What is denied, or only to be read, must be there to be mounted over: what is made there later could not
 /// be. In a shared directory the host makes files when it likes; everywhere else a place is made.
-Status check_there(const Plan& plan)
+Status check_there(const RuleSite& site)
 {
-    for (const auto& rule : plan.files.rules) {
+    for (const auto& rule : site.files.rules) {
         if (rule.path.empty() || rule.path == "/" || rule.access == Access::Write) continue;
         // Below a name that is held nothing can be made.
         const auto held = [&](const std::string& path) { return beneath(rule.path, path); };
-        if (std::ranges::any_of(plan.protected_paths, held)) continue;
-        if (!shared_with_host(plan, rule.path) || !is_missing(plan, rule.path)) continue;
-        const Bind* bind = bind_of(plan, rule.path);
+        if (std::ranges::any_of(site.protected_paths, held)) continue;
+        if (!shared_with_host(site, rule.path) || !is_missing(site, rule.path)) continue;
+        const Shown* bind = bind_of(site, rule.path);
         const bool read_only = bind != nullptr && bind->mode == Mount::Mode::ReadOnly;
-        if (rule.access == Access::Read && (read_only || around(plan.files, rule) != Access::Write)) continue;
-        if (rule.access == Access::Deny && around(plan.files, rule) == Access::Deny) continue;
+        if (rule.access == Access::Read && (read_only || around(site.files, rule) != Access::Write)) continue;
+        if (rule.access == Access::Deny && around(site.files, rule) == Access::Deny) continue;
         return fail(Code::Unsupported,
                     "{} {}: it does not exist, and what is made there later could not be {}; make it first, "
                     "or mount the directory as :copy",
@@ -319,19 +303,17 @@ Status check_there(const Plan& plan)
 }
 
 /// In the sandbox's own root a rule about what is not there gets a place to hold at.
-void make_places(sys::StepList& list, const Plan& plan)
+void make_places(sys::StepList& list, const RuleSite& site)
 {
-    const bool mapped = plan.identity->mode == IdMode::Mapped;
-    for (const auto& rule : plan.files.rules) {
+    for (const auto& rule : site.files.rules) {
         if (rule.path.empty() || rule.path == "/" || rule.access == Access::Write ||
-            around(plan.files, rule) != Access::Write || shared_with_host(plan, rule.path) ||
-            !link_in_template(plan, rule.path).empty() || beneath(rule.path, "/proc") ||
-            beneath(rule.path, "/dev"))
+            around(site.files, rule) != Access::Write || shared_with_host(site, rule.path) ||
+            !link_at(site, rule.path).empty() || beneath(rule.path, "/proc") || beneath(rule.path, "/dev"))
             continue;
         list.say(fmt::format("making a place for the file rule {}", rule.source));
-        if (mapped) list.fs_ids(plan.identity->outside(0), plan.identity->outside(0));
+        if (site.root_id) list.fs_ids(*site.root_id, *site.root_id);
         list.close(list.make_dirs_beneath({}, rule.path.substr(1), 0755, ENOTDIR), sys::kMissing);
-        if (mapped) list.fs_ids(0, 0);
+        if (site.root_id) list.fs_ids(0, 0);
         list.close(list.open_beneath({}, rule.path, O_PATH | O_CLOEXEC, kNoLinks));
     }
 }
@@ -349,35 +331,41 @@ struct Change {
 
 } // namespace
 
-Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
+void stage(sys::StepList& list, [[maybe_unused]] sys::Slot parent, std::string_view label)
 {
-    const policy::BoundFiles& files = plan.files;
+    list.say(label);
+    if (hooks::kill_at(label)) list.ask(list.borrow(hooks::executioner()));
+}
+
+Status add_file_rules(sys::StepList& list, const RuleSite& site, sys::Slot parent)
+{
+    const policy::BoundFiles& files = site.files;
     if (files.empty() || hooks::wall_off("file-mounts")) return {};
     for (const auto& rule : files.rules)
         if (!rule.pattern.empty())
             return fail(Code::Unsupported, "file rule {}: patterns cannot be held by mounts", rule.source);
 
-    BERTH_CHECK(check_links(plan));
-    BERTH_CHECK(check_there(plan));
+    BERTH_CHECK(check_links(site));
+    BERTH_CHECK(check_there(site));
     stage(list, parent, "applying the file rules");
     const Access top = files.decide("/");
-    make_places(list, plan);
-    auto attachments = take_clones(list, plan);
+    make_places(list, site);
+    auto attachments = take_clones(list, site);
     std::vector<Change> changes;
     // Found a moment ago: one that is gone by now was moved, and would be writable at its new place.
-    for (const auto& path : to_pin(plan, attachments))
+    for (const auto& path : to_pin(site, attachments))
         changes.push_back({path, Change::Kind::Pin, clone_of(list, path, Access::Write, 0)});
-    for (const auto& path : plan.protected_paths) {
+    for (const auto& path : site.protected_paths) {
         list.say(fmt::format("protecting {}", path));
         changes.push_back({path, Change::Kind::Protect, clone_of(list, path, Access::Read, 0)});
     }
     if (top == Access::Deny)
-        build_allowed_root(list, plan, attachments);
+        build_allowed_root(list, site, attachments);
     else if (top == Access::Read)
         make_root_read_only(list);
     // Nothing is writable again in a protected place; what is denied there is denied there too.
     const auto in_protected = [&](const Attachment& attachment) {
-        return std::ranges::any_of(plan.protected_paths, [&](const std::string& path) {
+        return std::ranges::any_of(site.protected_paths, [&](const std::string& path) {
             return attachment.rule->path == path || beneath(attachment.rule->path, path);
         });
     };
@@ -402,4 +390,4 @@ Status add_file_rules(sys::StepList& list, const Plan& plan, sys::Slot parent)
     return {};
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

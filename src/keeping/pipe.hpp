@@ -3,7 +3,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 /// A pipe for a stream of a command: large where the kernel grants it, and open to whoever has it
 /// as a descriptor, so that `> /dev/stderr` works for every user inside.
@@ -14,4 +14,4 @@ struct PipePair {
 
 [[nodiscard]] Result<PipePair> make_pipe();
 
-} // namespace berth::local
+} // namespace berth::keeping

@@ -1,4 +1,4 @@
-#include "backend/local/protect.hpp"
+#include "keeping/protect.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "base/strings.hpp"
 #include "sys/cgroup_maker.hpp"
 
-namespace berth::local {
+namespace berth::keeping {
 
 namespace {
 
@@ -133,19 +133,19 @@ bool remove_if_last(int parent, const std::string& name, int lock)
 /// In a live view, the first part that does not exist of each path that a rule makes read-only or denies
 /// below a writable directory of the host: with nothing there to mount on, a command could make it. And the
 /// directory it would be made in.
-std::vector<std::pair<UniqueFd, std::string>> missing_places(const Plan& plan)
+std::vector<std::pair<UniqueFd, std::string>> missing_places(const RuleSite& site)
 {
     std::vector<std::pair<UniqueFd, std::string>> out;
-    if (plan.layers.kind != Template::Kind::Live) return out;
-    for (const auto& rule : plan.files.rules) {
+    if (!site.live) return out;
+    for (const auto& rule : site.files.rules) {
         if (rule.access == policy::Access::Write || rule.path.empty()) continue;
-        const Bind* around = nullptr; // the deepest
-        for (const Bind& bind : plan.binds)
+        const Shown* around = nullptr; // the deepest
+        for (const Shown& bind : site.shown)
             if (rule.path != bind.target && within(rule.path, bind.target) &&
                 (around == nullptr || bind.target.size() > around->target.size()))
                 around = &bind;
         if (around == nullptr || around->file || around->mode != Mount::Mode::ReadWrite) continue;
-        UniqueFd at(::openat(around->source.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        UniqueFd at(::openat(around->source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         for (std::size_t from = around->target.size() + 1; at && from <= rule.path.size();) {
             const auto slash = std::min(rule.path.find('/', from), rule.path.size());
             const std::string name = rule.path.substr(from, slash - from);
@@ -162,7 +162,7 @@ std::vector<std::pair<UniqueFd, std::string>> missing_places(const Plan& plan)
 }
 
 /// A temporary directory of this machine or of whoever runs us, and nobody's workspace.
-bool is_temporary(const Bind& bind)
+bool is_temporary(const Shown& bind)
 {
     const char* const own = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): nobody changes it
     return !bind.workspace &&
@@ -184,29 +184,29 @@ bool has_content(int dir)
     return content;
 }
 
-Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
+Result<ProtectedNames> ProtectedNames::hold(const RuleSite& site)
 {
     ProtectedNames held;
-    held.state_ = plan.state->fd();
-    const auto& names = plan.files.protected_names;
-    const auto missing = missing_places(plan);
+    held.state_ = site.state;
+    const auto& names = site.files.protected_names;
+    const auto missing = missing_places(site);
     if (names.empty() && missing.empty()) return held;
     (void)sweep(held.state_); // what killed runs left; what cannot be looked at now is another time's
-    for (const Bind& bind : plan.binds) {
+    for (const Shown& bind : site.shown) {
         if (names.empty() || bind.file || bind.mode != Mount::Mode::ReadWrite) continue;
-        if (plan.layers.kind == Template::Kind::Live && is_temporary(bind)) continue;
-        const bool writable = std::ranges::any_of(plan.files.rules, [&](const policy::BoundRule& rule) {
+        if (site.live && is_temporary(bind)) continue;
+        const bool writable = std::ranges::any_of(site.files.rules, [&](const policy::BoundRule& rule) {
             return rule.access == policy::Access::Write && !rule.path.empty() &&
                    (within(bind.target, rule.path) || within(rule.path, bind.target));
         });
         if (!writable) continue;
         std::vector<Found> found;
         Search search(names, found);
-        UniqueFd top(::openat(bind.source.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        UniqueFd top(::openat(bind.source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!top) return fail_errno("reading {}", printable(bind.target));
         BERTH_CHECK(search.walk(std::move(top), bind.target, 0));
         for (auto& [path, link] : found) {
-            if (plan.files.decide(path.substr(0, path.rfind('/'))) != policy::Access::Write) continue;
+            if (site.files.decide(path.substr(0, path.rfind('/'))) != policy::Access::Write) continue;
             if (link)
                 return fail(Code::Unsupported,
                             "{} is a symbolic link and has a protected name: it cannot be kept from being "
@@ -215,10 +215,10 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
                             printable(path));
             held.paths_.push_back(std::move(path));
         }
-        if (plan.files.decide(bind.target) == policy::Access::Write)
+        if (site.files.decide(bind.target) == policy::Access::Write)
             for (const auto& name : names)
-                BERTH_CHECK(held.add_placeholder(bind.source.get(), name, bind.target + "/" + name));
-        for (const auto& rule : plan.files.rules) BERTH_CHECK(held.hold_in_rule(plan, bind, rule));
+                BERTH_CHECK(held.add_placeholder(bind.source, name, bind.target + "/" + name));
+        for (const auto& rule : site.files.rules) BERTH_CHECK(held.hold_in_rule(site, bind, rule));
     }
     for (const auto& [parent, path] : missing)
         BERTH_CHECK(held.add_placeholder(parent.get(), path.substr(path.rfind('/') + 1), path));
@@ -226,21 +226,21 @@ Result<ProtectedNames> ProtectedNames::hold(const Plan& plan)
 }
 
 /// Where writing begins below the top of a mount, the names are held as at the top.
-Status ProtectedNames::hold_in_rule(const Plan& plan, const Bind& bind, const policy::BoundRule& rule)
+Status ProtectedNames::hold_in_rule(const RuleSite& site, const Shown& bind, const policy::BoundRule& rule)
 {
     if (rule.access != policy::Access::Write || rule.path == bind.target || !within(rule.path, bind.target) ||
-        plan.files.decide(rule.path) != policy::Access::Write ||
-        plan.files.decide(rule.path.substr(0, rule.path.rfind('/'))) == policy::Access::Write)
+        site.files.decide(rule.path) != policy::Access::Write ||
+        site.files.decide(rule.path.substr(0, rule.path.rfind('/'))) == policy::Access::Write)
         return {};
     open_how how{};
     how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
     const std::string below = rule.path.substr(bind.target.size() + 1);
     const UniqueFd place(
-        static_cast<int>(::syscall(SYS_openat2, bind.source.get(), below.c_str(), &how, sizeof how)));
+        static_cast<int>(::syscall(SYS_openat2, bind.source, below.c_str(), &how, sizeof how)));
     if (!place && (errno == ENOENT || errno == ENOTDIR)) return {}; // a file, or nothing to be written
     if (!place) return fail_errno("opening {}", printable(rule.path));
-    for (const auto& name : plan.files.protected_names)
+    for (const auto& name : site.files.protected_names)
         BERTH_CHECK(add_placeholder(place.get(), name, rule.path + "/" + name));
     return {};
 }
@@ -363,4 +363,4 @@ Result<std::size_t> ProtectedNames::sweep(int state)
     return removed;
 }
 
-} // namespace berth::local
+} // namespace berth::keeping

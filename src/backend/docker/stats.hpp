@@ -1,0 +1,11 @@
+#pragma once
+
+#include "base/json.hpp"
+#include "core/backend.hpp"
+
+namespace berth::docker {
+
+/// What an engine's document about a container says; what it leaves out is left out.
+[[nodiscard]] Usage parse_stats(const json::Value& document);
+
+} // namespace berth::docker

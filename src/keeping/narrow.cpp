@@ -1,0 +1,219 @@
+// A command with a policy narrower than its sandbox's. It is started from outside, before any
+// filter of the sandbox applies to it: a child enters the sandbox's namespaces, a process P in it
+// makes a further mount namespace, puts the narrower walls up and clones the command, which names
+// itself to the keeper and is adopted when P ends. So its log and its exit are as safe as those of
+// every other exec. Landlock is no second wall here but the only one against looking into a
+// sibling's root through /proc; without it the request is refused.
+#include "keeping/narrow.hpp"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "base/strings.hpp"
+#include "keeping/exec_start.hpp"
+#include "keeping/file_rules.hpp"
+#include "keeping/pipe.hpp"
+#include "keeping/walls.hpp"
+#include "sys/child.hpp"
+#include "sys/launch.hpp"
+
+namespace berth::keeping {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The command's streams: its ends, and those that go to the keeper.
+struct Streams {
+    UniqueFd in, out, err;
+    std::vector<UniqueFd> keeper;
+};
+
+/// A terminal of the sandbox's own devpts, opened from outside.
+Status open_terminal(int root, TerminalSize size, Streams& streams)
+{
+    open_how how{};
+    how.flags = O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS;
+    UniqueFd master(static_cast<int>(::syscall(SYS_openat2, root, "dev/pts/ptmx", &how, sizeof how)));
+    if (!master) return fail_errno("opening a terminal of the sandbox");
+    int unlock = 0;
+    if (::ioctl(master.get(), TIOCSPTLCK, &unlock) != 0)
+        return fail_errno("unlocking a terminal of the sandbox");
+    UniqueFd slave(::ioctl(master.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!slave) return fail_errno("opening the other end of a terminal of the sandbox");
+    const winsize window{.ws_row = size.rows, .ws_col = size.columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ::ioctl(master.get(), TIOCSWINSZ, &window);
+    streams.in.reset(::fcntl(slave.get(), F_DUPFD_CLOEXEC, 3));
+    streams.out.reset(::fcntl(slave.get(), F_DUPFD_CLOEXEC, 3));
+    streams.err = std::move(slave);
+    streams.keeper.push_back(std::move(master));
+    return {};
+}
+
+Result<Streams> make_streams(const ExecSpec& spec, int root)
+{
+    Streams streams;
+    if (spec.terminal) {
+        BERTH_CHECK(open_terminal(root, *spec.terminal, streams));
+        return streams;
+    }
+    BERTH_TRY(auto out, make_pipe());
+    BERTH_TRY(auto err, make_pipe());
+    streams.out = std::move(out.write);
+    streams.err = std::move(err.write);
+    streams.keeper.push_back(std::move(out.read));
+    streams.keeper.push_back(std::move(err.read));
+    if (spec.input == ExecSpec::Stdin::Open) {
+        BERTH_TRY(auto in, make_pipe());
+        streams.in = std::move(in.read);
+        streams.keeper.push_back(std::move(in.write));
+    } else {
+        streams.in.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        if (!streams.in) return fail_errno("opening /dev/null");
+    }
+    return streams;
+}
+
+std::string adopt_message(std::uint64_t exec, std::uint64_t number, const ExecSpec& spec, std::size_t held)
+{
+    keeper::AdoptRequest request{};
+    request.header.type = static_cast<std::uint32_t>(keeper::Type::Adopt);
+    request.header.length = sizeof request;
+    request.header.request = number;
+    request.exec = exec;
+    request.log_limit = spec.log_limit.count;
+    request.flags = keeper::kPace | keeper::kNotify;
+    request.held = static_cast<std::uint32_t>(held);
+    if (spec.terminal)
+        request.flags |= keeper::kTerminal;
+    else if (spec.input == ExecSpec::Stdin::Open)
+        request.flags |= keeper::kStdin;
+    std::string bytes(sizeof request, '\0');
+    std::memcpy(bytes.data(), &request, sizeof request);
+    return bytes;
+}
+
+/// Block 0, outside: into the sandbox.
+void add_entry(sys::StepList& list, const NarrowStart& start, sys::Slot parent)
+{
+    stage(list, parent, "entering the control groups");
+    for (const int tasks : start.tasks) list.write_fd(list.borrow(tasks), "0");
+    stage(list, parent, "entering the sandbox");
+    list.set_namespace(list.borrow(start.keeper_pidfd), start.namespaces);
+    list.clone(CLONE_NEWNS | (start.own_network ? CLONE_NEWNET : 0), 1, SIGCHLD);
+    list.wait_child();
+}
+
+/// Block 1, P: the narrower walls.
+Status add_walls(sys::StepList& list, const NarrowStart& start, sys::Slot parent)
+{
+    list.begin_block();
+    list.make_private();
+    BERTH_CHECK(add_file_rules(list, start.site, parent));
+    if (start.own_network) list.loopback_up();
+    stage(list, parent, "putting up the narrower walls");
+    add_limits(list, start.limits);
+    if (start.users >= 0) list.set_namespace(list.borrow(start.users), CLONE_NEWUSER);
+    if (start.changes_ids) list.ids(0, 0, true);
+    list.drop_caps(start.caps, start.caps);
+    if (start.changes_ids && start.user.uid != 0) list.ids(start.user.uid, start.user.gid, false);
+    list.no_new_privs();
+    add_landlock(list, start.site.files, start.landlock_abi, Domain::Always);
+    stage(list, parent, "starting the command");
+    list.clone(0, 2, SIGCHLD);
+    return {};
+}
+
+/// Block 2, the command: names itself to the keeper, whose child it is once P has ended.
+void add_command(sys::StepList& list, const NarrowStart& start, const Streams& streams, int keeper,
+                 const std::string& adoption)
+{
+    const ExecSpec& spec = *start.exec;
+    list.begin_block();
+    std::vector<sys::Slot> passed{list.borrow(start.log->index()), list.borrow(start.log->out())};
+    if (!spec.terminal) passed.push_back(list.borrow(start.log->err()));
+    for (const auto& end : streams.keeper) passed.push_back(list.borrow(end.get()));
+    // The keeper holds the placeholders of protected names as long as the command lives: we may not.
+    for (const int lock : start.locks) passed.push_back(list.borrow(lock));
+    list.send(list.borrow(keeper), adoption, offsetof(keeper::AdoptRequest, pid), passed);
+    list.new_session();
+    const auto in = list.borrow(streams.in.get());
+    if (spec.terminal) list.control_terminal(in);
+    list.dup(in, 0);
+    list.dup(list.borrow(streams.out.get()), 1);
+    list.dup(list.borrow(streams.err.get()), 2);
+    list.close_on_exec_from(3);
+    list.say(fmt::format("working directory {}", printable(start.cwd)));
+    list.chdir(start.cwd);
+    list.clear_signals();
+    if (!start.label.empty()) {
+        list.say("taking on the security module's label of the sandbox");
+        list.write_file("/proc/self/attr/exec", start.label);
+    }
+    add_open_files(list, start.limits);
+    // The filter comes last: it takes clone3, by which P has made this process.
+    list.say("installing the filter");
+    add_filter(list, start.filter);
+    list.say(fmt::format("command {}", printable(spec.argv.front())));
+    list.exec_path(start.programs, spec.argv, start.env);
+}
+
+} // namespace
+
+Status narrow_limits(policy::Policy& inner, const policy::Limits& outer, const Account& user)
+{
+    policy::Limits& limits = inner.limits;
+    const auto refuse = [](std::string_view what, std::string_view remedy) {
+        return fail(Code::Unsupported,
+                    "the policy of one command cannot limit its {}: it is held for the whole sandbox only{}",
+                    what, remedy);
+    };
+    if (limits.memory && limits.memory != outer.memory) return refuse("memory", "");
+    if (limits.cpus && limits.cpus != outer.cpus) return refuse("processors", "");
+    if (limits.disk && limits.disk != outer.disk) return refuse("disk", "");
+    if (limits.wall_time && limits.wall_time != outer.wall_time)
+        return refuse("wall time", "; a timeout of the command may do (--timeout)");
+    // The kernel counts a user's processes: whoever can become another is counted anew.
+    const bool one_user = user.uid != 0 && inner.privileges == policy::Privileges::None;
+    if (limits.pids && limits.pids != outer.pids && !one_user)
+        return refuse("processes", ", or for a user without privileges");
+    if (!limits.open_files) limits.open_files = outer.open_files;
+    return {};
+}
+
+Status start_narrow(const NarrowStart& start, KeeperClient& keeper)
+{
+    if (start.landlock_abi == 0)
+        return fail(Code::Unsupported,
+                    "a narrower policy for one command needs landlock, which this kernel lacks");
+    const ExecSpec& spec = *start.exec;
+    if (start.locks.size() > keeper::kMaxHeld)
+        return fail(Code::Exhausted, "a command may protect at most {} names that do not exist yet, not {}",
+                    keeper::kMaxHeld, start.locks.size());
+    BERTH_TRY(const auto number, keeper_id(spec.id));
+    BERTH_TRY(const auto streams, make_streams(spec, start.root));
+    sys::StepList list;
+    const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    const auto parent = list.borrow(self.get());
+    add_entry(list, start, parent);
+    BERTH_CHECK(add_walls(list, start, parent));
+    // The command itself speaks first in the conversation, and then the keeper to us.
+    add_command(list, start, streams, keeper.socket(),
+                adopt_message(number, keeper.next_request(), spec, start.locks.size()));
+    // Its children live among hostile processes with the same user, who can stop, kill and trace them.
+    const sys::LaunchOptions options{.cgroup = start.birth_directory, .apart = 10s};
+    BERTH_TRY(auto launched, sys::launch(list, options));
+    auto entered = sys::Child::own(launched.pid, std::move(launched.pidfd));
+    BERTH_TRY([[maybe_unused]] const auto status, entered.wait());
+    return keeper.await_adoption(number);
+}
+
+} // namespace berth::keeping

@@ -45,14 +45,15 @@ void Context::remember(const SandboxHandle& sandbox)
 Result<std::string> Context::dir()
 {
     BERTH_TRY(const auto sandbox, shared());
-    BERTH_TRY(const auto path, at_home(place_.unused()));
+    BERTH_TRY(const auto home, place_.home());
+    const std::string path = fmt::format("{}/{}", home, place_.unused());
     BERTH_CHECK(step("making " + path, await(backend().make_dir(sandbox, {.path = path}, MakeParents::No))));
     return path;
 }
 
 Result<std::string> Context::at_home(std::string_view name)
 {
-    BERTH_TRY(const auto home, place_.home());
+    BERTH_TRY(const auto home, place_.any_home());
     return fmt::format("{}/{}", home, name);
 }
 

@@ -51,7 +51,7 @@ public:
     [[nodiscard]] Result<SandboxHandle> shared() { return place_.shared(); }
     /// A directory in the shared sandbox that no other check uses.
     [[nodiscard]] Result<std::string> dir();
-    /// A path below the home of a sandbox of one's own.
+    /// A path below the home of a sandbox of one's own, for its files; commands begin there.
     [[nodiscard]] Result<std::string> at_home(std::string_view name);
     /// Removes it too: an instance that was made in another way than by create().
     void remember(const SandboxHandle& sandbox);

@@ -43,12 +43,21 @@ Check cannot_start(std::string name, std::string script, std::string word, Code 
     return {kGroup, std::move(name), {}, run};
 }
 
-/// The process with the number in `file` is gone.
+/// A process that lives writes on: its number would mean another one in another command's view.
+constexpr std::string_view kBeating = "while :; do echo >> {0}/beat; sleep 0.02; done";
+
+std::string beating(std::string_view script, const std::string& dir)
+{
+    return fmt::format(fmt::runtime(fmt::format(fmt::runtime(script), fmt::arg("beat", kBeating))), dir);
+}
+
+/// Whoever wrote to the file writes no more.
 Status dies(Context& c, const SandboxHandle& sandbox, const std::string& file)
 {
     return c.eventually("the death of a grandchild", [&]() -> Result<bool> {
-        const std::string script =
-            fmt::format("kill -0 $(cat {}) 2>/dev/null && echo alive || echo gone", file);
+        const std::string script = fmt::format("a=$(wc -c < {0}); sleep 0.3; b=$(wc -c < {0}); "
+                                               "[ $a -gt 0 ] && [ $a = $b ] && echo gone || echo alive",
+                                               file);
         BERTH_TRY(const auto said, c.output(sandbox, script));
         return said == "gone\n";
     });
@@ -58,8 +67,7 @@ Status timeout_kills_the_tree(Context& c)
 {
     BERTH_TRY(const auto sandbox, c.shared());
     BERTH_TRY(const auto dir, c.dir());
-    auto exec =
-        Context::shell(fmt::format("echo before; sh -c 'sleep 300 & echo $! > {0}/pid; wait' & wait", dir));
+    auto exec = Context::shell(beating("echo before; sh -c '({beat}) & wait' & wait", dir));
     exec.timeout = 500ms;
     BERTH_CHECK(c.start(sandbox, exec));
     BERTH_TRY(const auto ran, c.follow(c.backend(), sandbox, exec));
@@ -67,7 +75,7 @@ Status timeout_kills_the_tree(Context& c)
     BERTH_CHECK(
         expect(ran.outcome.status.signal() == SIGKILL, "it ended with {}", to_string(ran.outcome.status)));
     BERTH_CHECK(same("what it said before", ran.out, "before\n"));
-    return dies(c, sandbox, dir + "/pid");
+    return dies(c, sandbox, dir + "/beat");
 }
 
 Status kill_reaches(Context& c, const std::string& script, const std::string& dir)
@@ -80,13 +88,14 @@ Status kill_reaches(Context& c, const std::string& script, const std::string& di
     BERTH_CHECK(step("killing it", c.await(c.backend().kill(sandbox, exec.id))));
     BERTH_TRY(const auto status, c.ended(sandbox, exec.id));
     BERTH_CHECK(expect(status.signal() == SIGKILL, "it ended with {}", to_string(status)));
-    return dies(c, sandbox, dir + "/pid");
+    return dies(c, sandbox, dir + "/beat");
 }
 
 Status kill_ends_children(Context& c)
 {
     BERTH_TRY(const auto dir, c.dir());
-    return kill_reaches(c, fmt::format("sleep 300 & echo $! > {}/pid; echo ready; wait", dir), dir);
+    return kill_reaches(
+        c, beating("({beat}) & until [ -s {{0}}/beat ]; do sleep 0.02; done; echo ready; wait", dir), dir);
 }
 
 Status kill_ends_other_sessions(Context& c)
@@ -98,9 +107,11 @@ Status kill_ends_other_sessions(Context& c)
     BERTH_TRY(const auto ran, c.sh("command -v setsid"));
     if (!ran.outcome.status.success()) return c.skip("the template has no setsid");
     BERTH_TRY(const auto dir, c.dir());
-    const std::string script = "setsid sh -c 'echo $$ > {0}/pid; exec sleep 300' & "
-                               "until [ -s {0}/pid ]; do sleep 0.02; done; echo ready; sleep 300";
-    return kill_reaches(c, fmt::format(fmt::runtime(script), dir), dir);
+    return kill_reaches(c,
+                        beating("setsid sh -c '{beat}' & until [ -s {{0}}/beat ]; do sleep 0.02; done; "
+                                "echo ready; sleep 300",
+                                dir),
+                        dir);
 }
 
 Status signal_reaches(Context& c)

@@ -114,6 +114,12 @@ Result<std::string> Place::home()
     return home_;
 }
 
+Result<std::string> Place::any_home()
+{
+    BERTH_TRY(const auto path, home());
+    return path.find(shared_->native) == std::string::npos ? path : std::string("/home/user");
+}
+
 bool Place::finish(Task<void> task)
 {
     auto loop = std::make_unique<boost::asio::io_context>(1);

@@ -51,6 +51,8 @@ public:
     [[nodiscard]] const std::optional<SandboxHandle>& shared_now() const noexcept { return shared_; }
     /// Where the user of a sandbox is at home: kept by stop and snapshot.
     [[nodiscard]] Result<std::string> home();
+    /// The same as every sandbox's files call it: where each has a directory of its own, "/home/user" is it.
+    [[nodiscard]] Result<std::string> any_home();
     /// The next name that no check has used.
     [[nodiscard]] std::string unused() { return "c" + std::to_string(++count_); }
 

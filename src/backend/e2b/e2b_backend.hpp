@@ -9,9 +9,9 @@
 #include "backend/e2b/exec_input.hpp"
 #include "backend/e2b/keep_alive.hpp"
 #include "backend/e2b/running_exec.hpp"
-#include "backend/e2b/state.hpp"
 #include "backend/e2b/watch.hpp"
 #include "core/registry.hpp"
+#include "keeping/remote_state.hpp"
 
 namespace berth::e2b_client {
 
@@ -71,7 +71,7 @@ public:
 private:
     using RunningPtr = std::shared_ptr<RunningExec>;
 
-    E2bBackend(LocalState state, BlockingPool& pool, Result<Config> config);
+    E2bBackend(keeping::RemoteState state, BlockingPool& pool, Result<Config> config);
 
     /// Or why there is none.
     [[nodiscard]] Result<Cloud*> cloud();
@@ -94,7 +94,7 @@ private:
     Status kill_tree(Cloud& cloud, const std::string& id, const std::string& exec);
     void let_go(const std::string& id);
 
-    LocalState state_;
+    keeping::RemoteState state_;
     BlockingPool& pool_;
     Status unusable_;
     std::unique_ptr<Cloud> cloud_;

@@ -81,13 +81,13 @@ Status E2bBackend::begin_exec(Cloud& cloud, const std::string& id, const ExecSpe
 {
     return cloud.with(id, [&](const Session& session) -> Status {
         BERTH_TRY(const auto directory, state_.make_instance(id));
-        const ExecStart how{.user = spec.user.empty() ? session.user : spec.user,
-                            .input = spec.input == ExecSpec::Stdin::Open};
-        BERTH_TRY(const auto own, make_exec(directory.get(), spec.id, how));
+        const keeping::ExecStart how{.user = spec.user.empty() ? session.user : spec.user,
+                                     .input = spec.input == ExecSpec::Stdin::Open};
+        BERTH_TRY(const auto own, keeping::make_exec(directory.get(), spec.id, how));
         const auto begin = [&]() -> Result<RunningPtr> {
             const auto streams =
                 spec.terminal ? keeping::ExecLog::Streams::Terminal : keeping::ExecLog::Streams::Separate;
-            BERTH_TRY(auto claim, claim_log(own.get()));
+            BERTH_TRY(auto claim, keeping::claim_log(own.get()));
             BERTH_TRY(auto log, keeping::ExecLog::create(own.get(), streams));
             BERTH_TRY(auto writer, keeping::LogWriter::begin(std::move(log), spec.log_limit));
             auto running = std::make_shared<RunningExec>(cloud, RunningExec::Wish{.instance = id,
@@ -101,7 +101,7 @@ Status E2bBackend::begin_exec(Cloud& cloud, const std::string& id, const ExecSpe
         auto running = begin();
         if (!running) {
             // What could not be started is no exec.
-            (void)remove_exec(directory.get(), spec.id);
+            (void)keeping::remove_exec(directory.get(), spec.id);
             return std::unexpected(std::move(running).error());
         }
         const std::scoped_lock lock(mutex_);
@@ -138,8 +138,8 @@ Result<keeping::ExecLog> E2bBackend::attend(Cloud& cloud, const std::string& id,
         running_.erase(at);
     }
     if (ours) return log;
-    BERTH_TRY(const auto own, open_exec(directory.get(), exec));
-    BERTH_TRY(auto claim, claim_log(own.get()));
+    BERTH_TRY(const auto own, keeping::open_exec(directory.get(), exec));
+    BERTH_TRY(auto claim, keeping::claim_log(own.get()));
     if (!claim) return log; // somebody else writes it
     BERTH_TRY(auto written, keeping::open_log(directory.get(), exec, keeping::ExecLog::Access::Repair));
     BERTH_TRY(const bool ended_meanwhile, written.closed());
@@ -150,7 +150,7 @@ Result<keeping::ExecLog> E2bBackend::attend(Cloud& cloud, const std::string& id,
         BERTH_CHECK(written.repair(system_clock().now()));
         return log;
     }
-    BERTH_TRY(const auto start, read_start(own.get()));
+    BERTH_TRY(const auto start, keeping::read_start(own.get()));
     BERTH_TRY(auto writer, keeping::LogWriter::go_on(std::move(written)));
     ours = std::make_shared<RunningExec>(cloud, RunningExec::Wish{.instance = id,
                                                                   .exec = exec,
@@ -239,8 +239,8 @@ Status E2bBackend::send_signal(Cloud& cloud, const std::string& id, const std::s
     }
     // The daemon knows two signals; a command of the same user knows them all.
     BERTH_TRY(const auto directory, state_.instance(id));
-    BERTH_TRY(const auto own, open_exec(directory.get(), exec));
-    BERTH_TRY(const auto start, read_start(own.get()));
+    BERTH_TRY(const auto own, keeping::open_exec(directory.get(), exec));
+    BERTH_TRY(const auto start, keeping::read_start(own.get()));
     BERTH_TRY(const auto log, keeping::open_log(directory.get(), exec));
     BERTH_TRY(const int pid, pid_in(log));
     if (pid <= 0) return fail(Code::Unavailable, "the process of {} is not known", exec);
@@ -258,8 +258,8 @@ Status E2bBackend::send_signal(Cloud& cloud, const std::string& id, const std::s
 Status E2bBackend::kill_tree(Cloud& cloud, const std::string& id, const std::string& exec)
 {
     BERTH_TRY(const auto directory, state_.instance(id));
-    BERTH_TRY(const auto own, open_exec(directory.get(), exec));
-    BERTH_TRY(const auto start, read_start(own.get()));
+    BERTH_TRY(const auto own, keeping::open_exec(directory.get(), exec));
+    BERTH_TRY(const auto start, keeping::read_start(own.get()));
     BERTH_TRY(const auto log, keeping::open_log(directory.get(), exec));
     BERTH_TRY(const int pid, pid_in(log));
     std::uint64_t at = 0;
@@ -300,8 +300,8 @@ Result<std::shared_ptr<ExecInput>> E2bBackend::input_of(Cloud& cloud, const std:
     BERTH_TRY(const auto status, ended(id, exec));
     if (status) return fail(Code::Conflict, "{} has ended", exec);
     BERTH_TRY(const auto directory, state_.instance(id));
-    BERTH_TRY(const auto own, open_exec(directory.get(), exec));
-    BERTH_TRY(const auto start, read_start(own.get()));
+    BERTH_TRY(const auto own, keeping::open_exec(directory.get(), exec));
+    BERTH_TRY(const auto start, keeping::read_start(own.get()));
     BERTH_TRY(const auto log, keeping::open_log(directory.get(), exec));
     if (!start.input && !log.terminal()) return fail(Code::Conflict, "{} was started without input", exec);
     const std::scoped_lock lock(mutex_);

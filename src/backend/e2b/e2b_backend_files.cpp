@@ -6,17 +6,19 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "backend/e2b/archive.hpp"
 #include "backend/e2b/e2b_backend.hpp"
-#include "backend/e2b/files.hpp"
-#include "backend/e2b/spool.hpp"
+#include "backend/e2b/hands.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "scripted/archive.hpp"
+#include "scripted/files.hpp"
+#include "scripted/spool.hpp"
 
 namespace berth::e2b_client {
 
 namespace {
 
+using scripted::Files;
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
@@ -34,7 +36,8 @@ Task<Result<std::string>> E2bBackend::read_file(SandboxHandle sandbox, FilePath 
             out += bytes;
             return {};
         };
-        BERTH_CHECK(Files(cloud, id).read(file, limit, keep));
+        DaemonHands hands(cloud, id);
+        BERTH_CHECK(Files(hands).read(file, limit, keep));
         return out;
     });
 }
@@ -43,48 +46,59 @@ Task<Status> E2bBackend::write_file(SandboxHandle sandbox, FilePath file, std::s
                                     std::optional<unsigned> mode)
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
-        return Files(cloud, id).write(file, bytes, mode);
+        DaemonHands hands(cloud, id);
+        return Files(hands).write(file, bytes, mode);
     });
 }
 
 Task<Result<std::vector<FileEntry>>> E2bBackend::list_files(SandboxHandle sandbox, FilePath directory)
 {
-    co_return co_await with(
-        sandbox, [&](Cloud& cloud, const std::string& id) { return Files(cloud, id).list(directory); });
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
+        DaemonHands hands(cloud, id);
+        return Files(hands).list(directory);
+    });
 }
 
 Task<Result<FileEntry>> E2bBackend::stat_file(SandboxHandle sandbox, FilePath file)
 {
-    co_return co_await with(sandbox,
-                            [&](Cloud& cloud, const std::string& id) { return Files(cloud, id).stat(file); });
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
+        DaemonHands hands(cloud, id);
+        return Files(hands).stat(file);
+    });
 }
 
 Task<Status> E2bBackend::make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents)
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
-        return Files(cloud, id).make_dir(directory, parents);
+        DaemonHands hands(cloud, id);
+        return Files(hands).make_dir(directory, parents);
     });
 }
 
 Task<Status> E2bBackend::move_file(SandboxHandle sandbox, FilePath from, std::string to)
 {
-    co_return co_await with(
-        sandbox, [&](Cloud& cloud, const std::string& id) { return Files(cloud, id).move(from, to); });
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
+        DaemonHands hands(cloud, id);
+        return Files(hands).move(from, to);
+    });
 }
 
 Task<Status> E2bBackend::remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree)
 {
-    co_return co_await with(
-        sandbox, [&](Cloud& cloud, const std::string& id) { return Files(cloud, id).remove(file, tree); });
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
+        DaemonHands hands(cloud, id);
+        return Files(hands).remove(file, tree);
+    });
 }
 
 Task<Result<UniqueFd>> E2bBackend::open_file(SandboxHandle sandbox, FilePath file)
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Result<UniqueFd> {
         BERTH_TRY(const auto directory, state_.directory());
-        BERTH_TRY(auto spool, nameless_file(directory.get()));
+        BERTH_TRY(auto spool, scripted::nameless_file(directory.get()));
         const ByteSink keep = [&](std::string_view bytes) { return write_all(spool.get(), bytes); };
-        BERTH_CHECK(Files(cloud, id).read(file, kLargest, keep));
+        DaemonHands hands(cloud, id);
+        BERTH_CHECK(Files(hands).read(file, kLargest, keep));
         if (::lseek(spool.get(), 0, SEEK_SET) != 0) return fail_errno("reading {}", printable(file.path));
         return spool;
     });
@@ -107,7 +121,8 @@ Task<Status> E2bBackend::fill_file(SandboxHandle sandbox, FilePath file, FileCon
                 return piece;
             }
         };
-        return Files(cloud, id).fill(file, source, contents.mode);
+        DaemonHands hands(cloud, id);
+        return Files(hands).fill(file, source, contents.mode);
     });
 }
 
@@ -115,8 +130,9 @@ Task<Status> E2bBackend::read_archive(SandboxHandle sandbox, FilePath directory,
                                       ByteSink sink)
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Status {
-        Files files(cloud, id);
-        return read_tree(files, directory, options, sink);
+        DaemonHands hands(cloud, id);
+        Files files(hands);
+        return scripted::read_tree(files, directory, options, sink);
     });
 }
 
@@ -124,9 +140,10 @@ Task<Status> E2bBackend::write_archive(SandboxHandle sandbox, FilePath directory
                                        ArchiveLimits limits)
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Status {
-        Files files(cloud, id);
+        DaemonHands hands(cloud, id);
+        Files files(hands);
         BERTH_TRY(const auto spool, state_.directory());
-        return write_tree(files, spool.get(), directory, source, limits);
+        return scripted::write_tree(files, spool.get(), directory, source, limits);
     });
 }
 
@@ -139,7 +156,7 @@ Task<Result<std::vector<FileChange>>> E2bBackend::watch(SandboxHandle sandbox, s
             const std::scoped_lock lock(mutex_);
             if (const auto at = watches_.find(watch); at != watches_.end()) return at->second;
         }
-        BERTH_TRY(const auto path, check_path(directory.path));
+        BERTH_TRY(const auto path, scripted::check_path(directory.path));
         one = std::make_shared<Watch>(cloud, id, path, directory.user);
         BERTH_CHECK(one->begin());
         const std::scoped_lock lock(mutex_);

@@ -443,6 +443,11 @@ private:
                 if (rule.access == Access::Read && !rule.missing && at_or_below(path, place) && path != place)
                     wanted.try_emplace(path, false);
         }
+        // Named to be read: whoever could have it writable may have it so with the same rights.
+        for (const auto& [path, rule] : rules_)
+            if (rule.access == Access::Read && rule.explicit_path && !rule.missing && path != "/" &&
+                !inside_writable(path) && check_writable(path))
+                wanted.try_emplace(path, false);
         wanted.erase("/");
         for (const auto& [path, workspace] : wanted) {
             struct stat st{};

@@ -1,4 +1,4 @@
-#include "backend/e2b/state.hpp"
+#include "keeping/remote_state.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -12,10 +12,9 @@
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
 #include "keeping/lock.hpp"
-#include "protocol/e2b/sandbox_client.hpp"
 #include "sys/remove_tree.hpp"
 
-namespace berth::e2b_client {
+namespace berth::keeping {
 
 namespace {
 
@@ -45,7 +44,7 @@ Status check_exec(const std::string& exec)
 
 } // namespace
 
-Result<UniqueFd> LocalState::directory() const
+Result<UniqueFd> RemoteState::directory() const
 {
     BERTH_CHECK(make_dirs(path_, 0700));
     UniqueFd top(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -53,33 +52,33 @@ Result<UniqueFd> LocalState::directory() const
     return top;
 }
 
-bool LocalState::used() const { return ::access(fmt::format("{}/{}", path_, kMaking).c_str(), F_OK) == 0; }
+bool RemoteState::used() const { return ::access(fmt::format("{}/{}", path_, kMaking).c_str(), F_OK) == 0; }
 
-Result<UniqueFd> LocalState::instance(const std::string& id) const
+Result<UniqueFd> RemoteState::instance(const std::string& id) const
 {
-    if (!e2b::is_cloud_id(id)) return fail(Code::Invalid, "'{}' is no id of E2B", printable(id, 60));
+    BERTH_CHECK(check_(id));
     return open_directory_at(AT_FDCWD, path_ + "/" + id);
 }
 
-Result<UniqueFd> LocalState::make_instance(const std::string& id) const
+Result<UniqueFd> RemoteState::make_instance(const std::string& id) const
 {
-    if (!e2b::is_cloud_id(id)) return fail(Code::Invalid, "'{}' is no id of E2B", printable(id, 60));
+    BERTH_CHECK(check_(id));
     BERTH_TRY(const auto top, directory());
     BERTH_TRY(auto made, make_directory_at(top.get(), id));
     BERTH_TRY([[maybe_unused]] const auto execs, make_directory_at(made.get(), "exec"));
     return made;
 }
 
-Status LocalState::remove_instance(const std::string& id) const
+Status RemoteState::remove_instance(const std::string& id) const
 {
-    if (!e2b::is_cloud_id(id)) return fail(Code::Invalid, "'{}' is no id of E2B", printable(id, 60));
+    BERTH_CHECK(check_(id));
     BERTH_TRY(const auto top, directory());
     auto gone = sys::remove_tree(top.get(), id);
     if (!gone && gone.error().code == Code::NotFound) return {};
     return gone;
 }
 
-Result<UniqueFd> LocalState::lock_making(const std::string& name) const
+Result<UniqueFd> RemoteState::lock_making(const std::string& name) const
 {
     // A few files that stay: one that is removed while somebody waits for it would be two.
     BERTH_TRY(const auto top, directory());
@@ -87,7 +86,7 @@ Result<UniqueFd> LocalState::lock_making(const std::string& name) const
     const std::string slot = sha256_hex(name).substr(0, 2);
     UniqueFd file(::openat(making.get(), slot.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) return fail_errno("opening the lock of {}", name);
-    if (!keeping::lock_within(file.get(), keeping::Use::Alone, kMakingPatience))
+    if (!lock_within(file.get(), Use::Alone, kMakingPatience))
         return fail(Code::Unavailable, "{} is being made by somebody else", name);
     return file;
 }
@@ -144,4 +143,4 @@ Result<UniqueFd> claim_log(int exec_directory)
     return fail_errno("locking an exec log");
 }
 
-} // namespace berth::e2b_client
+} // namespace berth::keeping

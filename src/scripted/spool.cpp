@@ -1,11 +1,11 @@
-#include "backend/e2b/spool.hpp"
+#include "scripted/spool.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/ids.hpp"
 
-namespace berth::e2b_client {
+namespace berth::scripted {
 
 Result<UniqueFd> nameless_file(int directory)
 {
@@ -19,4 +19,4 @@ Result<UniqueFd> nameless_file(int directory)
     return file;
 }
 
-} // namespace berth::e2b_client
+} // namespace berth::scripted

@@ -4,19 +4,17 @@
 #include <string>
 #include <vector>
 
-#include "backend/e2b/cloud.hpp"
-#include "backend/e2b/command.hpp"
 #include "core/file_entry.hpp"
+#include "scripted/command.hpp"
 
-namespace berth::e2b_client {
+namespace berth::scripted {
 
-/// The files of a sandbox, touched by small commands with the rights of the user they are for. The daemon's
-/// own file service is root whoever asks, knows names that are text only, and follows links as it likes; it
-/// is used for one thing: to bring large contents to a temporary file. The template needs a shell, coreutils
-/// and findutils, as every template of E2B's has. Calls block.
+/// The files of a sandbox, touched by small commands with the rights of the user they are for, where the far
+/// side has no file service that knows users, names that are no text, links and modes. The root needs a
+/// shell, coreutils, findutils and tar. Calls block.
 class Files {
 public:
-    Files(Cloud& cloud, std::string instance) : cloud_(cloud), instance_(std::move(instance)) {}
+    explicit Files(Hands& hands) : hands_(hands) {}
 
     /// At most `limit` bytes, to `sink`; Invalid when there are more, or when it is no regular file.
     [[nodiscard]] Status read(const FilePath& file, Bytes limit, const ByteSink& sink);
@@ -31,12 +29,16 @@ public:
 
     /// A command that must exit with 0; its last words are the error.
     [[nodiscard]] Result<CommandEnd> run(const Command& command, std::string_view what);
-    /// A new temporary file of `user` with all of `source` in it.
-    [[nodiscard]] Result<std::string> stage(const std::string& user, const ByteSource& source);
+
+    /// See Hands.
+    [[nodiscard]] Result<std::string> stage(const std::string& user, const std::string& beside,
+                                            const ByteSource& source)
+    {
+        return hands_.stage(user, beside, source);
+    }
 
 private:
-    Cloud& cloud_;
-    std::string instance_;
+    Hands& hands_;
 };
 
 /// An absolute path without a NUL; a relative one begins at the root.
@@ -49,4 +51,4 @@ private:
 inline constexpr std::string_view kEntryFormat = R"(%f\0%y\0%s\0%m\0%T@\0%l\0%U\0%G\0)";
 [[nodiscard]] Result<std::vector<FileEntry>> parse_entries(std::string_view text);
 
-} // namespace berth::e2b_client
+} // namespace berth::scripted

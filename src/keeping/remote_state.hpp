@@ -1,12 +1,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "core/exec_spec.hpp"
 
-namespace berth::e2b_client {
+namespace berth::keeping {
 
 /// How an exec was started: what whoever goes on with it must know.
 struct ExecStart {
@@ -14,12 +15,18 @@ struct ExecStart {
     bool input = false;
 };
 
-/// What this machine keeps of sandboxes that live elsewhere, below "e2b-client" in the state directory: a
-/// directory for each instance with the logs of the execs that were started from here.
-class LocalState {
+/// What this machine keeps of sandboxes that live elsewhere, in a folder of the state directory: a directory
+/// for each instance with the logs of the execs that were started from here.
+class RemoteState {
 public:
+    /// Refuses what is no name of an instance: it becomes part of a path.
+    using Check = Status (*)(std::string_view id);
+
     /// Nothing is made until it is needed: not everybody uses this backend.
-    explicit LocalState(const std::string& state_path) : path_(state_path + "/e2b-client") {}
+    RemoteState(const std::string& state_path, std::string_view folder, Check check)
+        : path_(fmt::format("{}/{}", state_path, folder)), check_(check)
+    {
+    }
 
     /// Whether a sandbox was ever made from here.
     [[nodiscard]] bool used() const;
@@ -37,6 +44,7 @@ public:
 
 private:
     std::string path_;
+    Check check_;
 };
 
 /// A directory below `instance` for one exec. Conflict: it was started before.
@@ -48,4 +56,4 @@ private:
 /// Whoever has it alone writes the log. An empty descriptor: somebody else does.
 [[nodiscard]] Result<UniqueFd> claim_log(int exec_directory);
 
-} // namespace berth::e2b_client
+} // namespace berth::keeping

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "backend/e2b/files.hpp"
 #include "core/archive.hpp"
+#include "scripted/files.hpp"
 
-namespace berth::e2b_client {
+namespace berth::scripted {
 
 /// A tree of the sandbox as a tar, made by the tar inside, to `sink`.
 [[nodiscard]] Status read_tree(Files& files, const FilePath& directory, const ArchiveOptions& options,
@@ -15,4 +15,4 @@ namespace berth::e2b_client {
 [[nodiscard]] Status write_tree(Files& files, int spool, const FilePath& directory, const ByteSource& source,
                                 const ArchiveLimits& limits);
 
-} // namespace berth::e2b_client
+} // namespace berth::scripted

@@ -1,21 +1,21 @@
 // An archive may be hostile to the sandbox, and a sandbox to whoever reads its archives. The first is judged
 // here before anything is sent; the second is only passed on, and its reader must judge it.
 
-#include "backend/e2b/archive.hpp"
+#include "scripted/archive.hpp"
 
 #include <unistd.h>
 
 #include <map>
 #include <set>
 
-#include "backend/e2b/spool.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "image/archive_check.hpp"
 #include "image/archive_writer.hpp"
 #include "image/tar_writer.hpp"
+#include "scripted/spool.hpp"
 
-namespace berth::e2b_client {
+namespace berth::scripted {
 
 namespace {
 
@@ -216,7 +216,7 @@ Status look(Files& files, const FilePath& directory, const Members& members)
         at += piece.size();
         return piece;
     };
-    BERTH_TRY(const auto list, files.stage(directory.user, source));
+    BERTH_TRY(const auto list, files.stage(directory.user, path + "/", source));
     std::string told;
     const ByteSink keep = [&](std::string_view bytes) -> Status {
         if (told.size() + bytes.size() > kMostThere)
@@ -277,7 +277,7 @@ Status write_tree(Files& files, int spool, const FilePath& directory, const Byte
     BERTH_TRY(const auto ours, nameless_file(spool));
     BERTH_CHECK(rewrite(given.get(), ours.get(), limits));
     BERTH_CHECK(look(files, directory, members));
-    BERTH_TRY(const auto staged, files.stage(directory.user, source_of(ours.get())));
+    BERTH_TRY(const auto staged, files.stage(directory.user, path + "/", source_of(ours.get())));
     BERTH_TRY(
         [[maybe_unused]] const auto done,
         files.run(
@@ -286,4 +286,4 @@ Status write_tree(Files& files, int spool, const FilePath& directory, const Byte
     return {};
 }
 
-} // namespace berth::e2b_client
+} // namespace berth::scripted

@@ -1,4 +1,4 @@
-#include "backend/e2b/files.hpp"
+#include "scripted/files.hpp"
 
 #include <charconv>
 
@@ -6,7 +6,7 @@
 #include "base/ids.hpp"
 #include "base/strings.hpp"
 
-namespace berth::e2b_client {
+namespace berth::scripted {
 
 namespace {
 
@@ -171,22 +171,10 @@ Result<std::vector<FileEntry>> parse_entries(std::string_view text)
 
 Result<CommandEnd> Files::run(const Command& command, std::string_view what)
 {
-    return cloud_.with(instance_, [&](const Session& session) -> Result<CommandEnd> {
-        BERTH_TRY(auto end, run_command(cloud_.envd(), session, command));
-        if (end.status.success()) return end;
-        if (!end.status.known())
-            return fail(Code::Unavailable, "{}: nobody knows how it ended", printable(what));
-        return std::unexpected(error_of_words(end.err, printable(what)));
-    });
-}
-
-Result<std::string> Files::stage(const std::string& user, const ByteSource& source)
-{
-    std::string path = "/tmp/.berth-" + random_hex(16);
-    BERTH_CHECK(cloud_.once(instance_, [&](const Session& session) {
-        return cloud_.envd().upload(session, path, user, source);
-    }));
-    return path;
+    BERTH_TRY(auto end, hands_.run(command));
+    if (end.status.success()) return end;
+    if (!end.status.known()) return fail(Code::Unavailable, "{}: nobody knows how it ended", printable(what));
+    return std::unexpected(error_of_words(end.err, printable(what)));
 }
 
 Status Files::read(const FilePath& file, Bytes limit, const ByteSink& sink)
@@ -211,7 +199,7 @@ Status Files::write(const FilePath& file, const std::string& bytes, std::optiona
     BERTH_TRY(const auto path, check_path(file.path));
     std::string staged;
     if (bytes.size() > kInline) {
-        BERTH_TRY(staged, stage(file.user, source_of(bytes)));
+        BERTH_TRY(staged, stage(file.user, path, source_of(bytes)));
     }
     BERTH_TRY([[maybe_unused]] const auto done,
               run({.script = with_kind(kWrite),
@@ -226,7 +214,7 @@ Status Files::write(const FilePath& file, const std::string& bytes, std::optiona
 Status Files::fill(const FilePath& file, const ByteSource& source, std::optional<unsigned> mode)
 {
     BERTH_TRY(const auto path, check_path(file.path));
-    BERTH_TRY(const auto staged, stage(file.user, source));
+    BERTH_TRY(const auto staged, stage(file.user, path, source));
     BERTH_TRY([[maybe_unused]] const auto done,
               run({.script = with_kind(kFill),
                    .arguments = {path, mode ? fmt::format("{:o}", *mode & 0777) : "-", staged},
@@ -306,4 +294,4 @@ Status Files::remove(const FilePath& file, RemoveTree tree)
     return {};
 }
 
-} // namespace berth::e2b_client
+} // namespace berth::scripted

@@ -25,8 +25,8 @@ bool is_repository(std::string_view text)
 {
     if (text.empty() || text.size() > kLongest) return false;
     return std::ranges::all_of(split(text, '/'), [](const std::string& part) {
-        return !part.empty() && only(part, "._-") && only(part.substr(0, 1), "") &&
-               only(part.substr(part.size() - 1), "");
+        return !part.empty() && part.find("..") == std::string::npos && only(part, "._-") &&
+               only(part.substr(0, 1), "") && only(part.substr(part.size() - 1), "");
     });
 }
 

@@ -178,8 +178,11 @@ class Quiet(http.server.BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        try:
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:  # whoever asked has heard enough
+            self.close_connection = True
 
 
 def serve(handler) -> http.server.ThreadingHTTPServer:

@@ -139,7 +139,9 @@ Task<Status> Templates::load()
         templates_[built->id] = built;
         for (const auto& build : built->builds) {
             if (build->state != BuildState::Building) continue;
-            BERTH_CO_CHECK(co_await clear(build, "its server ended"));
+            if (auto gone = co_await clear(build, "its server ended"); !gone)
+                log::warn("what a build left could not be removed",
+                          {{"build", build->id}, {"why", gone.error().line()}});
             build->state = BuildState::Error;
             build->failure = "the server was restarted while the template was built: build it again";
             build->finished = system_clock().now();

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "cli/image_root.hpp"
 #include "cli/progress.hpp"
 #include "cli/record_json.hpp"
 #include "cli/sandbox_options.hpp"
@@ -63,6 +64,7 @@ Result<AcquireRequest> request_of(const CreateOptions& o, const CLI::App& app)
     request.key = o.key;
     request.backend = o.sandbox.backend;
     BERTH_TRY(request.spec, sandbox_spec(o.sandbox));
+    BERTH_CHECK(use_pulled_image(o.common, o.sandbox.backend, request.spec));
     for (const auto& text : o.volumes) {
         BERTH_TRY(auto volume, parse_volume(text));
         request.spec.volumes.push_back(std::move(volume));

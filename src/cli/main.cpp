@@ -9,6 +9,7 @@
 #include "base/strings.hpp"
 #include "cli/app.hpp"
 #include "cli/exec_options.hpp"
+#include "cli/remote.hpp"
 #include "cli/verbs.hpp"
 
 namespace berth::cli {
@@ -33,6 +34,7 @@ const std::vector<Verb>& verbs()
         {"attach", "Use an instance that somebody else made", attach_verb},
         {"detach", "Let a borrowed instance go", detach_verb},
         {"volume", "List or remove volumes", volume_verb},
+        {"template", "Fetch images from registries, list or remove them", template_verb},
         {"events", "Tell what happened to sandboxes", events_verb},
         {"gc", "Collect what is idle, overdue or left behind", gc_verb},
         {"exec", "Run a command in a sandbox that exists", exec_verb},
@@ -70,7 +72,9 @@ int help_verb(int argc, char** argv)
                  "  berth run -- sh -c 'echo hello from inside'\n"
                  "  berth run --workspace . --memory 2GiB --timeout 10m -- make test\n"
                  "  berth run -it -- bash\n"
-                 "  berth create --key demo --workspace .\n\nVerbs:\n";
+                 "  berth create --key demo --workspace .\n"
+                 "  berth ls --server http://127.0.0.1:7600        (or BERTH_SERVER; the key in "
+                 "BERTH_API_KEY)\n\nVerbs:\n";
     for (const auto& verb : verbs())
         if (!verb.hidden) std::cout << fmt::format("  {:<12} {}\n", verb.name, verb.summary);
     std::cout << "\nberth VERB --help shows the options of a verb, with an example.\n";
@@ -126,6 +130,12 @@ int main(int argc, char** argv)
 {
     // A reader that goes away is an error of the write, never the end of us.
     std::signal(SIGPIPE, SIG_IGN);
-    const int code = berth::cli::dispatch(argc, argv);
+    auto words = berth::cli::remote::take_server(argc, argv);
+    if (!words) return berth::cli::report(words.error(), {});
+    const auto there = berth::cli::remote::run(*words);
+    argc = static_cast<int>(words->rest.size());
+    words->rest.push_back(nullptr);
+    argv = words->rest.data();
+    const int code = there ? *there : berth::cli::dispatch(argc, argv);
     return berth::cli::finish_output(code, argc > 1 ? argv[1] : "");
 }

@@ -13,6 +13,7 @@
 #include "cli/app.hpp"
 #include "cli/attended_exec.hpp"
 #include "cli/event_json.hpp"
+#include "cli/image_root.hpp"
 #include "cli/progress.hpp"
 #include "cli/sandbox_options.hpp"
 #include "cli/session.hpp"
@@ -48,9 +49,10 @@ void add_options(CLI::App& app, RunOptions& o)
     add_common(app, o.common);
 }
 
-Result<SandboxSpec> one_shot_spec(const SandboxOptions& o)
+Result<SandboxSpec> one_shot_spec(const RunOptions& o)
 {
-    BERTH_TRY(auto spec, sandbox_spec(o));
+    BERTH_TRY(auto spec, sandbox_spec(o.sandbox));
+    BERTH_CHECK(use_pulled_image(o.common, o.sandbox.backend, spec));
     spec.id = make_sandbox_id(system_clock());
     return spec;
 }
@@ -142,7 +144,7 @@ Result<int> run_elsewhere(const RunOptions& o, SandboxSpec spec, ExecSpec exec)
 
 Result<int> run(const RunOptions& o)
 {
-    BERTH_TRY(auto spec, one_shot_spec(o.sandbox));
+    BERTH_TRY(auto spec, one_shot_spec(o));
     BERTH_TRY(auto exec, exec_spec(o));
     BERTH_CHECK(validate(exec));
     if (o.sandbox.backend != "local") {

@@ -30,6 +30,7 @@ struct Options {
     std::string tls_key;
     bool self_signed = false;
     std::vector<std::string> origins;
+    std::vector<std::string> registries;
     std::string drain = "5s";
     double rate = 0;
     std::size_t connections = http::HostOptions{}.connections;
@@ -136,6 +137,7 @@ Result<int> run(const Options& o)
     options.domain = o.domain;
     options.backend = o.backend;
     options.rate = o.rate;
+    options.registries.insert(o.registries.begin(), o.registries.end());
     BERTH_TRY(options.codex, codex_ceiling(o.codex));
     // Keys are for sandboxes; commands on the host itself are the operator's to allow.
     options.codex.served = !o.codex.roots.empty();
@@ -204,6 +206,11 @@ int serve_verb(int argc, char** argv)
     app.add_flag("--no-auth", o.no_auth, "Ask for no key; on loopback addresses alone");
     app.add_option("--allow-origin", o.origins, "A web page's origin that may use the server; '*': all")
         ->type_name("ORIGIN")
+        ->allow_extra_args(false);
+    app.add_option("--registry", o.registries,
+                   "Templates may be built from images of this registry too, beside docker.io, ghcr.io and "
+                   "quay.io")
+        ->type_name("HOST[:PORT]")
         ->allow_extra_args(false);
     app.add_option("--tls-cert", o.tls_cert, "Speak TLS with this certificate (PEM, the whole chain)")
         ->type_name("FILE");

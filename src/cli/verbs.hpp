@@ -34,6 +34,7 @@ int move_verb(int argc, char** argv);
 int attach_verb(int argc, char** argv);
 int detach_verb(int argc, char** argv);
 int volume_verb(int argc, char** argv);
+int template_verb(int argc, char** argv);
 int exec_verb(int argc, char** argv);
 int shell_verb(int argc, char** argv);
 int logs_verb(int argc, char** argv);

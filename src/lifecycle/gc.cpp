@@ -10,6 +10,7 @@
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/payload.hpp"
 #include "lifecycle/stored.hpp"
+#include "lifecycle/template_note.hpp"
 
 namespace berth {
 
@@ -211,6 +212,8 @@ Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
                          KeyLock::try_take(data_ + "/lock", lock_name(source ? *source : of)));
             if (!held) continue;
             why = "left by a fork that died";
+        } else if (snapshot.note.starts_with(kTemplateNote)) {
+            continue;
         } else if (wish.keep_last && kept[snapshot.sandbox] >= *wish.keep_last) {
             why = fmt::format("more than the last {}", *wish.keep_last);
         } else if (wish.keep_within && now >= snapshot.created + *wish.keep_within) {

@@ -72,7 +72,8 @@ public:
           names_{.address = options_.host.address,
                  .domain = options_.domain.substr(0, options_.domain.find(':')),
                  .origins = options_.origins},
-          faces_(make_faces(ground_, options_.codex))
+          faces_(make_faces(ground_, options_.codex,
+                            {.tls = options_.host.tls.has_value(), .registries = options_.registries}))
     {
         keys_.also(options_.own_key);
     }

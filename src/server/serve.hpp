@@ -18,6 +18,8 @@ struct ServeOptions {
     std::string own_key; ///< BERTH_API_KEY: counts beside those that are kept
     std::set<std::string> origins;
     std::string backend = "local";
+    /// A tenant's template may begin with an image of these; any other would let him make us ask any machine.
+    std::set<std::string> registries{"docker.io", "ghcr.io", "quay.io"};
     codex::Ceiling codex{.served = false}; ///< commands on this host itself, for Codex
     double rate = 0;                       ///< requests a second of one tenant; 0: any number
     std::chrono::milliseconds drain = std::chrono::seconds(5);

@@ -16,11 +16,11 @@ namespace {
 using testing::HasSubstr;
 using testing::IsSupersetOf;
 
-const Words kVerbs{"run",    "create",     "start",    "stop",        "pause",   "resume", "rm",
-                   "ls",     "inspect",    "snapshot", "snapshots",   "restore", "fork",   "attach",
-                   "detach", "volume",     "events",   "gc",          "exec",    "shell",  "logs",
-                   "doctor", "policy",     "bench",    "conformance", "cp",      "port",   "serve",
-                   "key",    "completion", "version",  "move",        "kill"};
+const Words kVerbs{"run",    "create",     "start",    "stop",        "pause",   "resume",  "rm",
+                   "ls",     "inspect",    "snapshot", "snapshots",   "restore", "fork",    "attach",
+                   "detach", "volume",     "events",   "gc",          "exec",    "shell",   "logs",
+                   "doctor", "policy",     "bench",    "conformance", "cp",      "port",    "serve",
+                   "key",    "completion", "version",  "move",        "kill",    "template"};
 
 TEST(Help, NamesEveryVerbAndStartsWithAnExample)
 {

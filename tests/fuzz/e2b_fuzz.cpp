@@ -12,6 +12,7 @@
 #include "protocol/e2b/process.hpp"
 #include "protocol/e2b/sandbox.hpp"
 #include "protocol/e2b/sandbox_client.hpp"
+#include "protocol/e2b/template.hpp"
 
 namespace {
 
@@ -57,6 +58,13 @@ void messages(std::string_view text)
         const auto again = e2b::read_process_call(e2b::process_request(*call));
         require(again && again->process == call->process);
     }
+    if (const auto build = e2b::read_build_start(text))
+        for (const auto& step : build->steps) {
+            require(!step.args.empty() && !e2b::to_string(step).empty());
+            require(step.type != e2b::BuildStep::Type::Copy || e2b::is_files_hash(step.files_hash));
+        }
+    (void)e2b::read_new_template(text);
+    (void)e2b::read_tags(text, "target");
     (void)e2b::read_input_message(text);
     if (const auto event = e2b::read_event(text)) {
         const auto status = e2b::wait_status(*event);

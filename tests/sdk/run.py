@@ -124,7 +124,7 @@ def main() -> int:
     version = versions(options.packages)
     # Beside the packages, where the modules' names are found from.
     suite = options.packages / "suite.mjs"
-    for name in ("suite.mjs", "domain.mjs", "names.mjs"):
+    for name in ("suite.mjs", "templates.mjs", "domain.mjs", "names.mjs"):
         shutil.copyfile(HERE / name, options.packages / name)
     failed = False
     results = {}

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import http from 'node:http'
 import net from 'node:net'
+import { cli, interpreter, templates } from './templates.mjs'
 
 const [, , packageName, resultsFile] = process.argv
 const sdk = await import(packageName)
@@ -24,8 +25,9 @@ async function check(area, call, work) {
     results.push({ area, call, ok: true })
     console.log(`ok ${name} (${Date.now() - before} ms)`)
   } catch (error) {
-    results.push({ area, call, ok: false, why: String(error?.stack ?? error) })
-    console.log(`FAILED ${name}\n  ${String(error?.stack ?? error).replaceAll('\n', '\n  ')}`)
+    const why = `${error?.message ?? ''}\n${error?.stack ?? error}`
+    results.push({ area, call, ok: false, why })
+    console.log(`FAILED ${name}\n  ${why.replaceAll('\n', '\n  ')}`)
   }
 }
 
@@ -537,6 +539,13 @@ while True:
   await until(() => seen === 'HELLO')
   got.socket.destroy()
 })
+
+// ---------------------------------------------------------------- templates, code interpreter
+await templates({ check, create, sdk })
+if (packageName === 'e2b') {
+  await interpreter({ check, made })
+  await cli({ check, create })
+}
 
 for (const id of made) await Sandbox.kill(id).catch(() => {})
 const failed = results.filter((r) => !r.ok)

@@ -61,7 +61,9 @@ json::Object log_entry(const LedgerEvent& event)
 
 } // namespace
 
-Control::Control(Sandboxes& sandboxes) : sandboxes_(sandboxes)
+Control::Control(Parts parts)
+    : sandboxes_(parts.sandboxes), templates_(parts.templates), builder_(parts.builder), files_(parts.files),
+      settings_(parts.settings)
 {
     const auto add = [&](const char* method, const char* pattern, Handler handler) {
         router_.add(method, pattern, handler);
@@ -89,6 +91,18 @@ Control::Control(Sandboxes& sandboxes) : sandboxes_(sandboxes)
     add("GET", "/templates", &Control::list_templates);
     add("GET", "/v2/templates", &Control::list_templates);
     add("GET", "/templates/aliases/{alias}", &Control::get_alias);
+    add("POST", "/v3/templates", &Control::new_template);
+    add("POST", "/v2/templates", &Control::new_template);
+    add("POST", "/templates/tags", &Control::add_tags);
+    add("DELETE", "/templates/tags", &Control::remove_tags);
+    add("GET", "/templates/{id}/tags", &Control::list_tags);
+    add("GET", "/templates/{id}/files/{hash}", &Control::files_link);
+    add("POST", "/v2/templates/{id}/builds/{build}", &Control::start_build);
+    add("GET", "/templates/{id}/builds/{build}/status", &Control::build_status);
+    add("GET", "/templates/{id}/builds/{build}/logs", &Control::build_logs);
+    add("GET", "/templates/{id}", &Control::get_template);
+    add("PATCH", "/v2/templates/{id}", &Control::change_template);
+    add("PATCH", "/templates/{id}", &Control::change_template);
     add("DELETE", "/templates/{id}", &Control::remove_template);
     add("GET", "/teams", &Control::teams);
 }
@@ -109,6 +123,11 @@ Task<void> Control::answer(http::Exchange& exchange)
     const auto& head = exchange.head();
     if (head.path == "/health") {
         (void)co_await exchange.send(http::empty_response());
+        co_return;
+    }
+    if (head.method == "PUT" && head.segments.size() == 2 && head.segments[0] == "templates" &&
+        head.segments[1] == "upload") {
+        co_await take_files(exchange);
         co_return;
     }
     const auto refuse = [](int status, std::string_view why) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "server/e2b/sandboxes.hpp"
+#include "server/e2b/builder.hpp"
 #include "server/http/router.hpp"
 
 namespace berth::e2b {
@@ -8,7 +8,15 @@ namespace berth::e2b {
 /// The control plane: REST under a key.
 class Control {
 public:
-    explicit Control(Sandboxes& sandboxes);
+    /// What it works with; borrowed.
+    struct Parts {
+        Sandboxes& sandboxes;
+        Templates& templates;
+        Builder& builder;
+        BuildFiles& files;
+        const Settings& settings;
+    };
+    explicit Control(Parts parts);
 
     [[nodiscard]] static bool takes(const http::RequestHead& head);
     Task<void> answer(http::Exchange& exchange);
@@ -39,7 +47,18 @@ private:
     Task<Answer> list_snapshots(Call& call);
     Task<Answer> remove_template(Call& call);
     Task<Answer> list_templates(Call& call);
+    Task<Answer> get_template(Call& call);
+    Task<Answer> change_template(Call& call);
     Task<Answer> get_alias(Call& call);
+    Task<Answer> new_template(Call& call);
+    Task<Answer> start_build(Call& call);
+    Task<Answer> build_status(Call& call);
+    Task<Answer> build_logs(Call& call);
+    Task<Answer> files_link(Call& call);
+    Task<Answer> add_tags(Call& call);
+    Task<Answer> remove_tags(Call& call);
+    Task<Answer> list_tags(Call& call);
+    Task<void> take_files(http::Exchange& exchange);
     Task<Answer> set_network(Call& call);
     Task<Answer> metrics(Call& call);
     Task<Answer> metrics_of_many(Call& call);
@@ -52,6 +71,10 @@ private:
                                           std::int64_t low, std::int64_t high, std::int64_t otherwise);
 
     Sandboxes& sandboxes_;
+    Templates& templates_;
+    Builder& builder_;
+    BuildFiles& files_;
+    const Settings& settings_;
     http::Router<Handler> router_;
 };
 

@@ -1,4 +1,6 @@
-// Snapshots and templates of the control plane.
+// Templates of the control plane: listed, removed, built.
+
+#include <algorithm>
 
 #include <boost/asio/this_coro.hpp>
 
@@ -11,104 +13,322 @@
 
 namespace berth::e2b {
 
-Result<std::int64_t> Control::number_of(const http::RequestHead& head, std::string_view name,
-                                        std::int64_t low, std::int64_t high, std::int64_t otherwise)
+namespace {
+
+constexpr std::int64_t kMostLines = 100; // in one answer
+
+json::Array texts(const std::vector<std::string>& from)
 {
-    const auto* const text = head.parameter(name);
-    if (text == nullptr || text->empty()) return otherwise;
-    return parse_int(*text, low, high, name);
+    json::Array out;
+    for (const auto& one : from) out.emplace_back(one);
+    return out;
 }
 
-Task<Control::Answer> Control::take_snapshot(Call& call)
+std::string full_name(const Built& built)
+{
+    return fmt::format("{}/{}", lower_case(built.tenant), built.alias);
+}
+
+/// What every template is shown with: the machine's size, as nothing smaller is held.
+json::Object common_json(std::string_view id, std::string_view build)
+{
+    const auto machine = machine_size();
+    json::Object out;
+    out["templateID"] = id;
+    out["buildID"] = build;
+    out["cpuCount"] = machine.cpus;
+    out["memoryMB"] = machine.memory_mb;
+    out["diskSizeMB"] = machine.disk_mb;
+    out["createdBy"] = nullptr;
+    out["envdVersion"] = kEnvdVersion;
+    return out;
+}
+
+json::Object base_json()
+{
+    auto base = common_json(kBaseTemplate, "00000000-0000-0000-0000-000000000000");
+    base["public"] = true;
+    base["aliases"] = json::Array{kBaseTemplate};
+    base["names"] = json::Array{kBaseTemplate};
+    base["createdAt"] = base["updatedAt"] = rfc3339(WallTime{});
+    base["lastSpawnedAt"] = nullptr;
+    base["spawnCount"] = 0;
+    base["buildCount"] = 1;
+    base["buildStatus"] = "ready";
+    return base;
+}
+
+/// The build people mean by the template: that of its tag "default", else the newest.
+BuildPtr shown_build(const Built& built)
+{
+    if (const auto at = built.tags.find("default"); at != built.tags.end())
+        if (auto build = built.build(at->second)) return build;
+    return built.builds.empty() ? nullptr : built.builds.back();
+}
+
+json::Object template_json(const Built& built)
+{
+    const auto build = shown_build(built);
+    auto out = common_json(built.id, build ? build->id : "");
+    out["public"] = false;
+    out["aliases"] = json::Array{built.alias};
+    out["names"] = json::Array{full_name(built)};
+    out["createdAt"] = rfc3339(built.created);
+    out["updatedAt"] = rfc3339(built.updated);
+    out["lastSpawnedAt"] = nullptr;
+    if (built.spawned != 0) out["lastSpawnedAt"] = rfc3339(built.last_spawned);
+    out["spawnCount"] = built.spawned;
+    out["buildCount"] = built.builds.size();
+    out["buildStatus"] = to_string(build ? build->state : BuildState::Waiting);
+    return out;
+}
+
+json::Object build_json(const Build& build)
+{
+    const auto machine = machine_size();
+    json::Object out;
+    out["buildID"] = build.id;
+    out["status"] = to_string(build.state);
+    out["createdAt"] = rfc3339(build.created);
+    out["updatedAt"] = rfc3339(std::max(build.created, build.finished));
+    if (build.finished != WallTime{}) out["finishedAt"] = rfc3339(build.finished);
+    out["cpuCount"] = machine.cpus;
+    out["memoryMB"] = machine.memory_mb;
+    out["diskSizeMB"] = machine.disk_mb;
+    out["envdVersion"] = kEnvdVersion;
+    return out;
+}
+
+/// Lines of at least this weight; every line where none is asked for.
+void keep_level(std::vector<BuildLine>& lines, const std::string* level)
+{
+    constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error"};
+    const auto weight = [&](std::string_view name) {
+        return std::ranges::find(kLevels, name) - std::begin(kLevels);
+    };
+    if (level == nullptr || level->empty()) return;
+    std::erase_if(lines, [&](const auto& line) { return weight(line.level) < weight(*level); });
+}
+
+} // namespace
+
+Task<Control::Answer> Control::list_templates(Call& call)
+{
+    json::Array out;
+    for (const auto& built : templates_.all(call.tenant)) out.emplace_back(template_json(*built));
+    out.emplace_back(base_json());
+    co_return http::json_response(200, json::dump(json::Value(std::move(out))));
+}
+
+Task<Control::Answer> Control::get_template(Call& call)
+{
+    const auto& name = call.parameters.front();
+    json::Array builds;
+    json::Object out;
+    if (lower_case(name) == kBaseTemplate) {
+        out = base_json();
+    } else {
+        BERTH_CO_TRY(const auto built, templates_.of_tenant(name, call.tenant));
+        out = template_json(*built);
+        for (auto at = built->builds.rbegin(); at != built->builds.rend(); ++at)
+            builds.emplace_back(build_json(**at));
+    }
+    out["builds"] = std::move(builds);
+    co_return http::json_response(200, out);
+}
+
+Task<Control::Answer> Control::change_template(Call& call)
 {
     BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
-    BERTH_CO_TRY(const auto document, json::parse(body));
-    BERTH_CO_TRY(const auto name, fields::text(json::Reader(document), "name"));
-    BERTH_CO_TRY(const auto entry, entry_of(call));
-    BERTH_CO_TRY(const auto taken, co_await sandboxes_.snapshot(entry, name));
+    BERTH_CO_TRY(const bool shared, read_public(body));
+    BERTH_CO_TRY(const auto built, templates_.of_tenant(call.parameters.front(), call.tenant));
+    if (shared) co_return fail(Code::Invalid, "public: a template of this server is its tenant's alone");
     json::Object out;
-    out["snapshotID"] = taken.id;
-    json::Array names;
-    for (const auto& one : taken.names) names.emplace_back(one);
-    out["names"] = std::move(names);
-    co_return http::json_response(201, out);
-}
-
-Task<Control::Answer> Control::list_snapshots(Call& call)
-{
-    const auto& head = call.exchange.head();
-    BERTH_CO_TRY(auto all, co_await sandboxes_.snapshots(call.tenant));
-    if (const auto* const id = head.parameter("sandboxID"); id != nullptr && !id->empty())
-        std::erase_if(all, [&](const auto& one) { return one.sandbox != *id; });
-    if (const auto* const name = head.parameter("name"); name != nullptr && !name->empty()) {
-        const std::string wanted = lower_case(*name);
-        std::erase_if(all, [&](const auto& one) {
-            const std::string& id = one.snapshot.id;
-            const std::string short_id = id.substr(id.find('/') + 1);
-            return id != wanted && short_id != wanted && id.substr(0, id.find(':')) != wanted &&
-                   short_id.substr(0, short_id.find(':')) != wanted;
-        });
-    }
-    BERTH_CO_TRY(const auto limit, number_of(head, "limit", 1, 100, 100));
-    BERTH_CO_TRY(const auto skip, number_of(head, "nextToken", 0, INT32_MAX, 0));
-    json::Array out;
-    const auto first = std::min(all.size(), static_cast<std::size_t>(skip));
-    const auto last = std::min(all.size(), first + static_cast<std::size_t>(limit));
-    for (std::size_t i = first; i < last; ++i) {
-        json::Object one;
-        one["snapshotID"] = all[i].snapshot.id;
-        json::Array names;
-        for (const auto& name : all[i].snapshot.names) names.emplace_back(name);
-        one["names"] = std::move(names);
-        one["createdAt"] = rfc3339(all[i].created);
-        out.emplace_back(std::move(one));
-    }
-    auto response = http::json_response(200, json::dump(json::Value(std::move(out))));
-    if (last < all.size()) response.with("X-Next-Token", std::to_string(last));
-    co_return response;
+    out["names"] = json::Array{full_name(*built)};
+    co_return http::json_response(200, out);
 }
 
 Task<Control::Answer> Control::remove_template(Call& call)
 {
     const std::string& id = call.parameters.front();
     if (lower_case(id) == kBaseTemplate) co_return fail(Code::Denied, "template 'base' cannot be removed");
+    if (const auto built = templates_.of_tenant(id, call.tenant)) {
+        for (const auto& entry : sandboxes_.all())
+            if (entry->template_id == (*built)->id)
+                co_return fail(Code::Invalid, "template '{}' is used by sandbox '{}'", (*built)->alias,
+                               entry->id);
+        BERTH_CO_CHECK(co_await templates_.remove(*built));
+        co_return http::empty_response();
+    }
     BERTH_CO_TRY(const bool removed, co_await sandboxes_.remove_snapshot(id, call.tenant));
     if (!removed) co_return fail(Code::NotFound, "template '{}' not found", printable(id, 100));
     co_return http::empty_response();
 }
 
-Task<Control::Answer> Control::list_templates(Call&)
-{
-    const auto machine = machine_size();
-    json::Object base;
-    base["templateID"] = kBaseTemplate;
-    base["buildID"] = "00000000-0000-0000-0000-000000000000";
-    base["cpuCount"] = machine.cpus;
-    base["memoryMB"] = machine.memory_mb;
-    base["diskSizeMB"] = machine.disk_mb;
-    base["public"] = true;
-    base["aliases"] = json::Array{kBaseTemplate};
-    base["names"] = json::Array{kBaseTemplate};
-    base["createdAt"] = base["updatedAt"] = rfc3339(WallTime{});
-    base["createdBy"] = nullptr;
-    base["lastSpawnedAt"] = nullptr;
-    base["spawnCount"] = 0;
-    base["buildCount"] = 1;
-    base["envdVersion"] = kEnvdVersion;
-    base["buildStatus"] = "ready";
-    json::Array out;
-    out.emplace_back(std::move(base));
-    co_return http::json_response(200, json::dump(json::Value(std::move(out))));
-}
-
 Task<Control::Answer> Control::get_alias(Call& call)
 {
-    if (lower_case(call.parameters.front()) != kBaseTemplate)
-        co_return fail(Code::NotFound, "template '{}' not found", printable(call.parameters.front(), 100));
+    const auto& alias = call.parameters.front();
     json::Object out;
-    out["templateID"] = kBaseTemplate;
-    out["public"] = true;
+    if (lower_case(alias) == kBaseTemplate) {
+        out["templateID"] = kBaseTemplate;
+        out["public"] = true;
+    } else {
+        BERTH_CO_TRY(const auto built, templates_.of_tenant(alias, call.tenant));
+        out["templateID"] = built->id;
+        out["public"] = false;
+    }
     co_return http::json_response(200, out);
+}
+
+Task<Control::Answer> Control::new_template(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(auto wish, read_new_template(body));
+    BERTH_CO_TRY(const auto one, co_await templates_.enrol(std::move(wish), call.tenant));
+    json::Object out;
+    out["templateID"] = one.built->id;
+    out["buildID"] = one.build->id;
+    out["public"] = false;
+    out["names"] = json::Array{full_name(*one.built)};
+    out["aliases"] = json::Array{one.built->alias};
+    out["tags"] = texts(one.build->tags);
+    co_return http::json_response(202, out);
+}
+
+Task<Control::Answer> Control::start_build(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(auto one, templates_.build_of(call.parameters[0], call.parameters[1], call.tenant));
+    auto wish = read_build_start(body);
+    // What we lack is as impossible as what nobody has.
+    if (!wish && wish.error().code == Code::Unsupported) wish.error().code = Code::Invalid;
+    if (!wish) co_return std::unexpected(std::move(wish).error());
+    BERTH_CO_CHECK(co_await builder_.start(std::move(one), *std::move(wish)));
+    co_return http::empty_response(202);
+}
+
+Task<Control::Answer> Control::build_status(Call& call)
+{
+    const auto& head = call.exchange.head();
+    BERTH_CO_TRY(const auto one, templates_.build_of(call.parameters[0], call.parameters[1], call.tenant));
+    BERTH_CO_TRY(const auto offset, number_of(head, "logsOffset", 0, INT32_MAX, 0));
+    BERTH_CO_TRY(const auto limit, number_of(head, "limit", 0, kMostLines, kMostLines));
+    // Asked before the log: what comes in between is told with the next answer.
+    const Build build = {.id = one.build->id,
+                         .state = one.build->state,
+                         .failure = one.build->failure,
+                         .failed_step = one.build->failed_step};
+    BERTH_CO_TRY(auto lines, co_await templates_.log(one.build));
+    keep_level(lines, head.parameter("level"));
+    json::Array logs, entries;
+    const auto first = std::min(lines.size(), static_cast<std::size_t>(offset));
+    const auto last = std::min(lines.size(), first + static_cast<std::size_t>(limit));
+    for (std::size_t i = first; i < last; ++i) {
+        logs.emplace_back(lines[i].message + "\n");
+        entries.emplace_back(line_json(lines[i]));
+    }
+    json::Object out;
+    out["templateID"] = one.built->id;
+    out["buildID"] = build.id;
+    out["status"] = to_string(build.state);
+    out["logs"] = std::move(logs);
+    out["logEntries"] = std::move(entries);
+    if (build.state == BuildState::Error) {
+        json::Object reason;
+        reason["message"] = build.failure;
+        if (!build.failed_step.empty()) reason["step"] = build.failed_step;
+        out["reason"] = std::move(reason);
+    }
+    co_return http::json_response(200, out);
+}
+
+Task<Control::Answer> Control::build_logs(Call& call)
+{
+    const auto& head = call.exchange.head();
+    BERTH_CO_TRY(const auto one, templates_.build_of(call.parameters[0], call.parameters[1], call.tenant));
+    BERTH_CO_TRY(const auto cursor, number_of(head, "cursor", 0, INT64_MAX / 2'000'000, 0));
+    BERTH_CO_TRY(const auto limit, number_of(head, "limit", 0, kMostLines, kMostLines));
+    const auto* const direction = head.parameter("direction");
+    const bool backward = direction != nullptr && *direction == "backward";
+    BERTH_CO_TRY(auto lines, co_await templates_.log(one.build));
+    keep_level(lines, head.parameter("level"));
+    if (backward) std::ranges::reverse(lines);
+    json::Array out;
+    for (const auto& line : lines) {
+        const auto at =
+            std::chrono::duration_cast<std::chrono::milliseconds>(line.time.time_since_epoch()).count();
+        if (cursor != 0 && (backward ? at > cursor : at < cursor)) continue;
+        if (out.size() == static_cast<std::size_t>(limit)) break;
+        out.emplace_back(line_json(line));
+    }
+    json::Object answer;
+    answer["logs"] = std::move(out);
+    co_return http::json_response(200, answer);
+}
+
+Task<Control::Answer> Control::files_link(Call& call)
+{
+    BERTH_CO_TRY(const auto built, templates_.of_tenant(call.parameters[0], call.tenant));
+    const auto& hash = call.parameters[1];
+    if (!is_files_hash(hash)) co_return fail(Code::Invalid, "a files hash is 64 hexadecimal digits");
+    BERTH_CO_TRY(const bool present, co_await files_.present(call.tenant, hash));
+    json::Object out;
+    out["present"] = present;
+    // Under the name the client found us by.
+    out["url"] = fmt::format("{}://{}/templates/upload?ticket={}", settings_.tls ? "https" : "http",
+                             call.exchange.head().value("host"), files_.ticket(call.tenant, hash));
+    co_return http::json_response(201, out);
+}
+
+Task<void> Control::take_files(http::Exchange& exchange)
+{
+    const auto* const ticket = exchange.head().parameter("ticket");
+    const auto taken = co_await files_.take(exchange, ticket == nullptr ? std::string{} : *ticket);
+    if (taken) {
+        (void)co_await exchange.send(http::json_response(200, json::Object{}));
+        co_return;
+    }
+    const bool large = taken.error().code == Code::Exhausted;
+    const int status = large ? 413 : http::status_of(taken.error());
+    (void)co_await exchange.send(http::json_response(status, error_body(status, taken.error().message)));
+}
+
+Task<Control::Answer> Control::add_tags(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto wish, read_tags(body, "target"));
+    BERTH_CO_TRY(const auto name, parse_template_name(wish.name));
+    const auto one = templates_.find(name, call.tenant);
+    if (!one) co_return fail(Code::NotFound, "template '{}' not found", printable(wish.name, 100));
+    BERTH_CO_CHECK(co_await templates_.tag(one->built, one->build, wish.tags));
+    json::Object out;
+    out["tags"] = texts(wish.tags);
+    out["buildID"] = one->build->id;
+    co_return http::json_response(201, out);
+}
+
+Task<Control::Answer> Control::remove_tags(Call& call)
+{
+    BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
+    BERTH_CO_TRY(const auto wish, read_tags(body, "name"));
+    BERTH_CO_TRY(const auto built, templates_.of_tenant(wish.name, call.tenant));
+    BERTH_CO_CHECK(co_await templates_.untag(built, wish.tags));
+    co_return http::empty_response();
+}
+
+Task<Control::Answer> Control::list_tags(Call& call)
+{
+    BERTH_CO_TRY(const auto built, templates_.of_tenant(call.parameters.front(), call.tenant));
+    json::Array out;
+    for (const auto& [tag, build] : built->tags) {
+        const auto since = built->tagged.find(tag);
+        json::Object one;
+        one["tag"] = tag;
+        one["buildID"] = build;
+        one["createdAt"] = rfc3339(since == built->tagged.end() ? built->created : since->second);
+        out.emplace_back(std::move(one));
+    }
+    co_return http::json_response(200, json::dump(json::Value(std::move(out))));
 }
 
 } // namespace berth::e2b

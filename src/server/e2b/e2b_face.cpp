@@ -11,6 +11,7 @@
 #include "server/e2b/destination.hpp"
 #include "server/e2b/files.hpp"
 #include "server/e2b/filesystem_service.hpp"
+#include "server/e2b/interpreter.hpp"
 #include "server/e2b/port_proxy.hpp"
 #include "server/e2b/process_service.hpp"
 
@@ -43,14 +44,20 @@ bool internal_path(const http::RequestHead& head)
 
 class E2bFace final : public gate::Face {
 public:
-    explicit E2bFace(gate::Ground& ground)
-        : ground_(ground), sandboxes_(ground), control_(sandboxes_), processes_(sandboxes_),
+    E2bFace(gate::Ground& ground, Settings settings)
+        : ground_(ground), settings_(std::move(settings)), templates_(ground), build_files_(ground),
+          sandboxes_(ground, templates_), builder_({ground, sandboxes_, templates_, build_files_, settings_}),
+          control_({sandboxes_, templates_, builder_, build_files_, settings_}), processes_(sandboxes_),
           files_(sandboxes_)
     {
     }
 
     [[nodiscard]] std::string_view name() const override { return "e2b"; }
-    Task<Status> begin() override { co_return co_await sandboxes_.load(); }
+    Task<Status> begin() override
+    {
+        BERTH_CO_CHECK(co_await sandboxes_.load());
+        co_return co_await templates_.load();
+    }
     [[nodiscard]] bool takes(const http::RequestHead& head) const override
     {
         const auto to = destination_of(head, ground_.domain);
@@ -61,8 +68,16 @@ public:
         const auto to = destination_of(head, ground_.domain);
         return to && *to && (*to)->port != kEnvdPort;
     }
-    Task<void> tick() override { co_await sandboxes_.tick(); }
-    void leave() override { sandboxes_.leave(); }
+    Task<void> tick() override
+    {
+        co_await sandboxes_.tick();
+        co_await build_files_.sweep();
+    }
+    void leave() override
+    {
+        sandboxes_.leave();
+        builder_.leave();
+    }
 
     Task<void> answer(http::Exchange& exchange) override;
 
@@ -72,7 +87,11 @@ private:
     Task<void> envd_metrics(EnvdCall& call);
 
     gate::Ground& ground_;
+    Settings settings_;
+    Templates templates_;
+    BuildFiles build_files_;
     Sandboxes sandboxes_;
+    Builder builder_;
     Control control_;
     ProcessService processes_;
     FilesystemService filesystem_;
@@ -144,6 +163,17 @@ Task<void> E2bFace::to_sandbox(http::Exchange& exchange, Destination to)
     EnvdCall call{
         .exchange = exchange, .entry = entry, .backend = **where, .handle = Sandboxes::handle(*entry)};
     if (!to_envd) {
+        if (entry->interpreter && to.port == kInterpreterPort) {
+            // Who may run code inside has the token, as with envd.
+            if (head.path == "/execute" && !has_token) {
+                co_await send_error(exchange, 401, "the access token is missing or wrong");
+                co_return;
+            }
+            if (const auto ready = co_await ensure_interpreter(ground_, call); !ready) {
+                co_await send_proxy_error(exchange, 500, to.sandbox, ready.error().message);
+                co_return;
+            }
+        }
         co_await proxy_port(call, to.port);
         co_return;
     }
@@ -216,6 +246,9 @@ Task<void> E2bFace::envd(EnvdCall& call)
 
 } // namespace
 
-std::unique_ptr<gate::Face> make_face(gate::Ground& ground) { return std::make_unique<E2bFace>(ground); }
+std::unique_ptr<gate::Face> make_face(gate::Ground& ground, Settings settings)
+{
+    return std::make_unique<E2bFace>(ground, std::move(settings));
+}
 
 } // namespace berth::e2b

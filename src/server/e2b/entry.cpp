@@ -57,6 +57,10 @@ std::string render(const Entry& entry)
     for (const auto& one : entry.volumes)
         volumes.emplace_back(json::Object{{"name", one.name}, {"path", one.path}});
     out["volumes"] = std::move(volumes);
+    out["user"] = entry.user;
+    out["workdir"] = entry.workdir;
+    out["ownAccounts"] = entry.own_accounts;
+    out["interpreter"] = entry.interpreter;
     return json::dump(out) + "\n";
 }
 
@@ -84,6 +88,11 @@ Result<Entry> parse_entry(std::string_view text)
     BERTH_TRY(out.auto_resume, fields::flag(reader, "autoResume"));
     BERTH_TRY(out.metadata, fields::texts(reader, "metadata"));
     BERTH_TRY(out.env, fields::texts(reader, "env"));
+    BERTH_TRY(const auto user, fields::text(reader, "user"));
+    if (!user.empty()) out.user = user; // an older server wrote none
+    BERTH_TRY(out.workdir, fields::text(reader, "workdir"));
+    BERTH_TRY(out.own_accounts, fields::flag(reader, "ownAccounts"));
+    BERTH_TRY(out.interpreter, fields::flag(reader, "interpreter"));
     BERTH_TRY(const auto volumes, reader.at("volumes"));
     BERTH_TRY(const auto list, volumes.array());
     for (const auto& one : list) {

@@ -53,6 +53,10 @@ struct Entry {
     std::map<std::string, std::string> metadata;
     std::map<std::string, std::string> env;
     std::vector<VolumeMount> volumes;
+    std::string user = "user"; ///< whom commands and files belong to where a call names nobody
+    std::string workdir;       ///< of such commands; empty: the home
+    bool own_accounts = false; ///< as BuildDefaults has it
+    bool interpreter = false;  ///< the same
 
     SandboxRecord record; ///< as it was when it was last made usable
     bool made = false;
@@ -63,6 +67,7 @@ struct Entry {
     std::unique_ptr<boost::asio::steady_timer> turn; ///< cancelled when streams must end
     std::map<std::uint32_t, std::shared_ptr<Process>> processes;
     bool processes_known = false;
+    bool interpreter_starts = false; ///< somebody sees to it
 
     struct Watcher {
         std::string path;

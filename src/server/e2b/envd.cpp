@@ -4,6 +4,7 @@
 
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
+#include "server/e2b/account.hpp"
 
 namespace berth::e2b {
 
@@ -42,15 +43,16 @@ Task<std::expected<User, connect::Failure>> user_of(const EnvdCall& call, std::s
 {
     std::string name = basic_user(call.exchange.head().value("authorization"));
     if (name.empty()) name = std::move(named);
-    if (name.empty() || name == "user") co_return User{};
+    if (name.empty()) name = call.entry->user;
+    if (name == "user" && !call.entry->own_accounts) co_return User{};
     if (name == "root") co_return User{.name = "root", .home = "/root"};
     const auto passwd =
         co_await call.backend.read_file(call.handle, {.path = "/etc/passwd", .user = {}}, kAccountsLimit);
     if (!passwd) co_return std::unexpected(connect::failure_of(passwd.error()));
-    for (const auto& line : split(*passwd, '\n')) {
-        const auto fields = split(line, ':');
-        if (fields.size() >= 6 && fields[0] == name) co_return User{.name = name, .home = fields[5]};
-    }
+    // By number: the backend knows the accounts a template began with, and not those that came later.
+    if (const auto found = find_account(*passwd, name))
+        co_return User{.name = found->numbers, .home = found->home, .login = name};
+    if (name == "user") co_return User{};
     co_return std::unexpected(unknown_user(name));
 }
 

@@ -9,8 +9,9 @@ namespace berth::e2b {
 
 /// An account inside, as far as a caller chooses one.
 struct User {
-    std::string name = "user";
+    std::string name = "user"; ///< as the backend takes it: perhaps numbers
     std::string home = "/home/user";
+    std::string login{}; ///< of one by numbers: what it is called
 };
 
 /// A request to a sandbox's envd, once it is known to be allowed.

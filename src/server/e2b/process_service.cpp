@@ -11,6 +11,7 @@
 
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "server/e2b/account.hpp"
 #include "server/e2b/process_stream.hpp"
 #include "server/e2b/rpc.hpp"
 
@@ -139,10 +140,15 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
         {"E2B_SANDBOX", "true"}, {"E2B_SANDBOX_ID", entry.id}, {"E2B_TEMPLATE_ID", entry.template_id}};
     for (const auto& [name, value] : entry.env) spec.env[name] = value;
     for (const auto& [name, value] : request.process.envs) spec.env[name] = value;
-    const auto cwd = resolve_path(*user, request.process.cwd.value_or(""));
+    // A template's own directory is the one for whoever names none; a path from it begins there.
+    std::string wanted = request.process.cwd.value_or("");
+    if (!entry.workdir.empty() && !wanted.starts_with('/') && !wanted.starts_with('~'))
+        wanted = fmt::format("{}/{}", entry.workdir, wanted);
+    const auto cwd = resolve_path(*user, wanted);
     if (!cwd) co_return std::unexpected(cwd.error());
     spec.cwd = *cwd;
     spec.user = user->name;
+    if (!user->login.empty()) name_user(spec, user->login, user->home);
     if (request.pty)
         spec.terminal = TerminalSize{.rows = request.pty->rows, .columns = request.pty->columns};
     else if (request.stdin_open)

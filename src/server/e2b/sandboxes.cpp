@@ -17,6 +17,7 @@
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "server/e2b/sandboxes_held.hpp"
+#include "server/e2b/start_command.hpp"
 #include "server/e2b/template_name.hpp"
 
 namespace berth::e2b {
@@ -29,6 +30,7 @@ using namespace std::chrono_literals;
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kPoll = 3ms;
 constexpr auto kStopGrace = 2s;
+constexpr auto kReadyTime = 45s; // clients wait a minute for a sandbox
 
 std::string directory_of(const gate::Ground& ground) { return ground.berth.data() + "/e2b"; }
 
@@ -203,11 +205,29 @@ Task<Result<EntryPtr>> Sandboxes::create(NewSandbox wish, std::string tenant)
     if (!wish.volumes.empty())
         co_return fail(Code::Invalid, "volumeMounts: this server has no volume '{}'",
                        printable(wish.volumes.front().name, 60));
-    BERTH_CO_TRY(auto snapshot, co_await snapshot_of(wish.template_id, tenant));
+    BERTH_CO_TRY(auto source, co_await source_of(wish.template_id, tenant));
     auto entry = fresh(wish, tenant);
-    if (snapshot.empty()) entry->alias = std::string(kBaseTemplate);
-    BERTH_CO_CHECK(co_await make(entry, std::move(wish), std::move(snapshot)));
+    entry->template_id = source.template_id;
+    entry->alias = source.alias;
+    entry->user = source.defaults.user;
+    entry->workdir = source.defaults.workdir;
+    entry->own_accounts = source.defaults.own_accounts;
+    entry->interpreter = source.defaults.interpreter;
+    for (const auto& [name, value] : source.defaults.env) entry->env.try_emplace(name, value);
+    BERTH_CO_CHECK(co_await make(entry, std::move(wish), std::move(source.snapshot)));
+    BERTH_CO_CHECK(co_await begin_work(entry, std::move(source.defaults)));
     co_return entry;
+}
+
+/// The template's own program runs, and is ready, before anybody is told of the sandbox.
+Task<Status> Sandboxes::begin_work(EntryPtr entry, BuildDefaults defaults)
+{
+    if (defaults.start_cmd.empty()) co_return Status{};
+    StartWish wish{.defaults = std::move(defaults), .env = entry->env, .patience = kReadyTime};
+    auto begun = co_await start_and_wait(ground_, entry->record, std::move(wish));
+    if (begun) co_return Status{};
+    (void)co_await kill(entry, "its start command failed");
+    co_return std::unexpected(std::move(begun).error().while_doing("starting what the template starts"));
 }
 
 /// Every stream of it ends now, and whoever waits for it wakes.

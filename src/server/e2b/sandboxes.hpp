@@ -7,6 +7,7 @@
 #include <string>
 
 #include "server/e2b/entry.hpp"
+#include "server/e2b/templates.hpp"
 #include "server/gate/face.hpp"
 
 namespace berth::e2b {
@@ -17,7 +18,7 @@ using EntryPtr = std::shared_ptr<Entry>; ///< shared: a stream outlives the entr
 /// For the server's one thread.
 class Sandboxes {
 public:
-    explicit Sandboxes(gate::Ground& ground) : ground_(ground) {}
+    Sandboxes(gate::Ground& ground, Templates& templates) : ground_(ground), templates_(templates) {}
 
     /// Reads what an earlier server left: its sandboxes live.
     Task<Status> load();
@@ -49,6 +50,14 @@ public:
         WallTime created{};
     };
     Task<Result<std::vector<ListedSnapshot>>> snapshots(std::string tenant);
+    /// What a template's name stands for.
+    struct Source {
+        std::string snapshot;    ///< empty: the base template
+        std::string template_id; ///< as clients are told it
+        std::string alias;
+        BuildDefaults defaults;
+    };
+    Task<Result<Source>> source_of(std::string name, std::string tenant);
     /// False: there is none.
     Task<Result<bool>> remove_snapshot(std::string id, std::string tenant);
     Task<Result<std::vector<Result<EntryPtr>>>> fork(EntryPtr entry, ForkRequest wish);
@@ -74,6 +83,7 @@ private:
     Task<Status> save(const Entry& entry);
     Task<Status> forget(const Entry& entry);
     Task<Result<std::string>> snapshot_of(std::string template_id, std::string tenant);
+    Task<Status> begin_work(EntryPtr entry, BuildDefaults defaults);
     Task<Status> make(EntryPtr entry, NewSandbox wish, std::string snapshot);
     EntryPtr fresh(const NewSandbox& wish, const std::string& tenant);
     void cut(Entry& entry);
@@ -82,6 +92,7 @@ private:
     Task<void> reconcile(EntryPtr entry);
 
     gate::Ground& ground_;
+    Templates& templates_;
     std::map<std::string, EntryPtr, std::less<>> entries_;
     std::set<std::string> expiring_;
     SteadyTime sampled_{};

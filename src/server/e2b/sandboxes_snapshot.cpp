@@ -3,6 +3,8 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "base/strings.hpp"
+#include "lifecycle/template_note.hpp"
+#include "server/e2b/interpreter.hpp"
 #include "server/e2b/sandboxes_held.hpp"
 #include "server/e2b/template_name.hpp"
 
@@ -30,6 +32,10 @@ Task<Result<std::vector<Result<EntryPtr>>>> Sandboxes::fork(EntryPtr entry, Fork
         same.auto_resume = entry->auto_resume;
         auto twin = fresh(same, entry->tenant);
         twin->alias = entry->alias;
+        twin->user = entry->user;
+        twin->workdir = entry->workdir;
+        twin->own_accounts = entry->own_accounts;
+        twin->interpreter = entry->interpreter;
         auto made = co_await make(twin, std::move(same), taken.record.id);
         if (made)
             out.emplace_back(twin);
@@ -74,7 +80,7 @@ Task<Result<std::vector<Sandboxes::ListedSnapshot>>> Sandboxes::snapshots(std::s
     for (const auto& one : all) {
         const auto label = one.spec.labels.find(std::string(kTenantLabel));
         if (one.internal || label == one.spec.labels.end() || label->second != tenant) continue;
-        if (one.note.starts_with("a step ")) continue;
+        if (one.note.starts_with("a step ") || one.note.starts_with(kTemplateNote)) continue;
         ListedSnapshot listed{.created = one.created};
         const auto at = ids.find(one.sandbox);
         listed.sandbox = at == ids.end() ? std::string{} : at->second;
@@ -87,6 +93,28 @@ Task<Result<std::vector<Sandboxes::ListedSnapshot>>> Sandboxes::snapshots(std::s
         }
         out.push_back(std::move(listed));
     }
+    co_return out;
+}
+
+Task<Result<Sandboxes::Source>> Sandboxes::source_of(std::string name, std::string tenant)
+{
+    BERTH_CO_TRY(const auto parsed, parse_template_name(name));
+    if (const auto one = templates_.find(parsed, tenant)) {
+        ++one->built->spawned;
+        one->built->last_spawned = now();
+        co_return Source{.snapshot = one->build->snapshot,
+                         .template_id = one->built->id,
+                         .alias = one->built->alias,
+                         .defaults = one->build->defaults};
+    }
+    Source out{.template_id = name};
+    if (parsed.space.empty() && parsed.alias == kInterpreterTemplate && parsed.tag == "default") {
+        out.alias = std::string(kInterpreterTemplate);
+        out.defaults.interpreter = true;
+        co_return out;
+    }
+    BERTH_CO_TRY(out.snapshot, co_await snapshot_of(std::move(name), std::move(tenant)));
+    if (out.snapshot.empty()) out.alias = std::string(kBaseTemplate);
     co_return out;
 }
 

@@ -1,0 +1,90 @@
+#include "cli/remote.hpp"
+
+#include <cstdlib>
+
+#include "base/json_reader.hpp"
+#include "base/strings.hpp"
+#include "cli/exec_options.hpp"
+
+namespace berth::cli::remote {
+
+namespace {
+
+struct RemoteVerb {
+    std::string_view name;
+    int (*run)(Server&, int, char**);
+};
+
+constexpr RemoteVerb kVerbs[] = {
+    {"create", create_verb}, {"ls", ls_verb},       {"inspect", inspect_verb},   {"start", start_verb},
+    {"stop", stop_verb},     {"pause", pause_verb}, {"resume", resume_verb},     {"rm", rm_verb},
+    {"exec", exec_verb},     {"logs", logs_verb},   {"snapshot", snapshot_verb}, {"fork", fork_verb},
+    {"cp", cp_verb},
+};
+
+/// About this machine and its program, whatever server there is.
+constexpr std::string_view kLocal[] = {"help",   "version", "completion",  "serve",    "key",        "doctor",
+                                       "policy", "bench",   "exec-server", "template", "conformance"};
+
+std::string environment(const char* name)
+{
+    const char* value = std::getenv(name); // NOLINT(concurrency-mt-unsafe): before any thread
+    return value == nullptr ? std::string{} : std::string(value);
+}
+
+} // namespace
+
+Result<Words> take_server(int argc, char** argv)
+{
+    constexpr std::string_view kOption = "--server";
+    Words out;
+    bool own = true; // until what follows is the command's
+    for (int i = 0; i < argc; ++i) {
+        const std::string_view word = argv[i];
+        own = own && word != "--";
+        if (own && word == kOption) {
+            if (i + 1 == argc) return fail(Code::Invalid, "--server needs a URL, like http://127.0.0.1:7600");
+            out.server = argv[++i];
+            out.by_option = true;
+        } else if (own && word.starts_with(kOption) && word.substr(kOption.size()).starts_with('=')) {
+            out.server = std::string(word.substr(kOption.size() + 1));
+            out.by_option = true;
+        } else {
+            out.rest.push_back(argv[i]);
+        }
+    }
+    if (!out.server) {
+        if (auto named = environment("BERTH_SERVER"); !named.empty()) out.server = std::move(named);
+    }
+    return out;
+}
+
+std::optional<int> run(const Words& words)
+{
+    if (!words.server || words.rest.size() < 2) return std::nullopt;
+    const std::string_view verb = words.rest[1];
+    const Common common;
+    for (const auto& known : kLocal) {
+        if (known != verb) continue;
+        if (!words.by_option) return std::nullopt;
+        return report({.code = Code::Unsupported,
+                       .message = fmt::format("berth {} is about this machine: it takes no --server", verb)},
+                      common);
+    }
+    if (verb.starts_with('-')) return std::nullopt;
+    for (const auto& one : kVerbs) {
+        if (one.name != verb) continue;
+        auto server = Server::open(*words.server);
+        if (!server)
+            return report(server.error(), common, verb == "exec" ? std::optional(kOwnFailure) : std::nullopt);
+        auto rest = words.rest;
+        return one.run(*server, static_cast<int>(rest.size()) - 1, rest.data() + 1);
+    }
+    return report({.code = Code::Unsupported,
+                   .message = fmt::format(
+                       "berth {} does not work with a server ({}): unset BERTH_SERVER to use it here",
+                       printable(verb, 40), printable(*words.server, 80))},
+                  common);
+}
+
+} // namespace berth::cli::remote

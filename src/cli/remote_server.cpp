@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/json_reader.hpp"
+#include "base/strings.hpp"
+#include "cli/remote.hpp"
+
+namespace berth::cli::remote {
+
+namespace {
+
+using http_client::HttpAnswer;
+
+Code code_of(std::string_view name)
+{
+    for (int i = 0; i <= static_cast<int>(Code::Internal); ++i)
+        if (to_string(static_cast<Code>(i)) == name) return static_cast<Code>(i);
+    return Code::Internal;
+}
+
+/// As the server tells it, or by its status alone.
+Error refusal(const HttpAnswer& answer)
+{
+    Error out{.code = answer.status >= 500 ? Code::Unavailable : Code::Internal,
+              .message = fmt::format("the server answers {}", answer.status)};
+    const auto document = json::parse(answer.body);
+    if (!document || !document->is_object()) return out;
+    const auto error = json::Reader(*document).find("error");
+    if (!error || !*error) return out;
+    const auto text = [&](std::string_view name) -> std::string {
+        const auto there = (*error)->find(name);
+        if (!there || !*there) return {};
+        return printable((*there)->string().value_or(""), 400);
+    };
+    out.code = code_of(text("code"));
+    if (const auto message = text("message"); !message.empty()) out.message = message;
+    if (answer.status == 401) out.message += " (BERTH_API_KEY is ours)";
+    return out;
+}
+
+std::string text_of(const json::Object& object, std::string_view name)
+{
+    const auto* const found = object.if_contains(name);
+    return found != nullptr && found->is_string() ? std::string(found->get_string()) : std::string{};
+}
+
+} // namespace
+
+Server::Server(http_client::Origin origin, std::string key)
+    : base_(std::move(origin.path)), key_(std::move(key)),
+      client_(std::make_unique<http_client::Client>(std::move(origin.place)))
+{
+}
+
+Result<Server> Server::open(const std::string& url)
+{
+    BERTH_TRY(auto origin, http_client::parse_url(url));
+    origin.place.who = "the server";
+    origin.place.advice = "is berth serve running there?";
+    const char* key = std::getenv("BERTH_API_KEY"); // NOLINT(concurrency-mt-unsafe): before any thread
+    return Server(std::move(origin), key == nullptr ? std::string{} : std::string(key));
+}
+
+Result<HttpAnswer> Server::exchange(http_client::HttpRequest request, const ByteSink& sink,
+                                    std::chrono::milliseconds patience)
+{
+    request.target = base_ + request.target;
+    if (!key_.empty()) request.headers["Authorization"] = "Bearer " + key_;
+    auto answer = client_->call(std::move(request), {.patience = patience}, sink).answer;
+    if (!answer) return answer;
+    if (answer->status >= 300) return std::unexpected(refusal(*answer));
+    return answer;
+}
+
+Result<json::Object> Server::call(std::string method, std::string path, std::string body)
+{
+    http_client::HttpRequest request{
+        .method = std::move(method), .target = std::move(path), .body = std::move(body)};
+    if (!request.body.empty()) request.headers["Content-Type"] = "application/json";
+    BERTH_TRY(const auto answer, exchange(std::move(request), {}));
+    if (answer.body.empty()) return json::Object{};
+    BERTH_TRY(auto document, json::parse(answer.body, {.bytes = std::size_t{64} << 20}));
+    if (!document.is_object()) return fail(Code::Unavailable, "the server's answer is no document");
+    return std::move(document.get_object());
+}
+
+Status Server::stream(std::string path, const ByteSink& sink, std::chrono::milliseconds patience)
+{
+    BERTH_TRY([[maybe_unused]] const auto answer, exchange({.target = std::move(path)}, sink, patience));
+    return {};
+}
+
+Status Server::upload(std::string path, ByteSource source)
+{
+    http_client::HttpRequest request{.method = "PUT", .target = std::move(path)};
+    request.source = std::move(source);
+    BERTH_TRY([[maybe_unused]] const auto answer, exchange(std::move(request), {}));
+    return {};
+}
+
+Result<std::string> Server::path_of(const std::string& ref)
+{
+    BERTH_TRY(const auto document, call("GET", "/v1/sandboxes"));
+    const auto* const list = document.if_contains("sandboxes");
+    if (list == nullptr || !list->is_array()) return fail(Code::Unavailable, "the server lists no sandboxes");
+    std::vector<std::string> exact, near;
+    for (const auto& one : list->get_array()) {
+        if (!one.is_object()) continue;
+        const auto id = text_of(one.get_object(), "id");
+        const auto key = text_of(one.get_object(), "key");
+        if (id == ref || text_of(one.get_object(), "name") == ref || key == ref || key.ends_with(":" + ref))
+            exact.push_back(id);
+        else if (ref.size() >= 3 && (id.starts_with(ref) || id.starts_with("sbx_" + ref)))
+            near.push_back(id);
+    }
+    const auto& found = exact.empty() ? near : exact;
+    if (found.empty())
+        return fail(Code::NotFound, "the server has no sandbox '{}' of ours", printable(ref, 60));
+    if (found.size() > 1)
+        return fail(Code::Conflict, "'{}' stands for {} sandboxes there", printable(ref, 60), found.size());
+    return "/v1/sandboxes/" + http_client::url_encode(found.front());
+}
+
+} // namespace berth::cli::remote

@@ -21,6 +21,7 @@ WALLS = {
     "net-namespace": ([], "reach_loopback_of_the_host"),
     "close-descriptors": ([], "use_inherited_descriptor"),
     "file-mounts,landlock": (["--policy", "workspace-write", "--workspace", "WORK"], "write_directly"),
+    "landlock": (["--net", "host"], "reach_abstract_socket_of_the_host"),
     "mask-kcore": ([], "look_behind_mask"),
     "mask-keys": ([], "look_behind_mask"),
     "mask-acpi": ([], "look_behind_mask"),
@@ -28,7 +29,8 @@ WALLS = {
 # A kept sandbox has a second wall behind this one: its keeper lets nothing through that it was not given.
 DOUBLED = {"close-descriptors"}
 # Where ids cannot be mapped the backend says so itself and is weaker: the receipt tells it too.
-TOLD = {"user-namespace"}
+# So with abstract sockets on the host's own network, which only newer kernels keep apart.
+TOLD = {"user-namespace", "landlock"}
 FOR_ROOT = {"user-namespace": ([], "be_root_of_the_host"),
             # With mapped ids nobody inside owns a setting: the mount is the wall where they are missing.
             "mask-sys": ([], "change_kernel_settings", {"BERTH_TEST_LACK": "idmap"}),

@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import subprocess
 import sys
+import time
 
 from person import EXIT_NOT_HELD, Place, check_receipt, tree, wrong
 
@@ -89,6 +91,24 @@ def a_sandbox_is_handed_out_proven(place: Place) -> None:
     assert place.well("events", "--type", "berth.policy_proved", "--json").count('"berth.policy_proved"') >= 2
 
 
+def a_killed_proof_leaves_nothing_for_long(place: Place) -> None:
+    box = place.create()
+    before = {n for n in os.listdir("/tmp") if n.startswith("berth-prove-")}
+    child = subprocess.Popen([place.program, "policy", "prove", box], env=place.environment, stdout=subprocess.DEVNULL)
+    data = place.root / "data"
+    deadline = time.monotonic() + 60
+    while child.poll() is None and not list(data.glob("berth-prove-*/canary")) and time.monotonic() < deadline:
+        pass
+    child.kill()
+    child.wait()
+    left = list(data.glob("berth-prove-*"))
+    receipt = place.prove(box)
+    assert receipt["held"], wrong(receipt)
+    assert not list(data.glob("berth-prove-*")), left
+    assert {n for n in os.listdir("/tmp") if n.startswith("berth-prove-")} == before
+    place.well("rm", box)
+
+
 def bad_words_are_refused(place: Place) -> None:
     assert place.run("policy", "prove", "nobody").returncode == 3
     assert place.run("policy", "prove").returncode == 2
@@ -108,7 +128,7 @@ def every_backend_explains_itself(place: Place) -> None:
 
 def main() -> int:
     for check in (every_preset_holds, a_narrow_policy_holds_with_its_limits, nobody_is_starved_by_a_proof,
-                  a_sandbox_is_handed_out_proven, bad_words_are_refused, every_backend_explains_itself):
+                  a_sandbox_is_handed_out_proven, a_killed_proof_leaves_nothing_for_long, bad_words_are_refused, every_backend_explains_itself):
         with Place(sys.argv[1]) as place:
             before = set(os.listdir("/tmp"))
             check(place)

@@ -49,6 +49,7 @@ def every_preset_holds(place: Place) -> None:
         assert left == "", left
         listed = place.document("policy", "receipts", box)["receipts"]
         assert [one["id"] for one in listed] == [receipt["id"]] and listed[0]["probes"] == receipt["probes"], listed
+        assert place.document("inspect", box)["proof"]["id"] == receipt["id"]
         assert not place.document("inspect", box)["execs"][:-1], "a proof is not among the commands of a person"
         place.well("rm", box)
         place.run("doctor", "--clean")  # placeholders of protected names

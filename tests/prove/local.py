@@ -72,6 +72,21 @@ def a_narrow_policy_holds_with_its_limits(place: Place) -> None:
     place.well("rm", box)
 
 
+def a_wider_policy_holds_what_it_still_has(place: Place) -> None:
+    limits = "memory = '64MiB'\ncpus = 0.5\n" if os.geteuid() == 0 else ""
+    (place.root / "wide.toml").write_text(
+        f"name = 'wide'\nnested_namespaces = true\nnetwork = 'host'\n[limits]\npids = 64\n{limits}")
+    box = place.create("--policy", str(place.root / "wide.toml"))
+    receipt = place.prove(box)
+    check_receipt(receipt)
+    held = {(one["probe"], one["must"]) for one in receipt["probes"] if one["verdict"] == "held"}
+    assert {("reach_loopback_of_the_host", "pass"), ("make_a_user_namespace", "pass"), ("mount", "fail"),
+            ("make_more_processes", "fail")} <= held, held
+    if limits:
+        assert {("use_more_memory", "fail"), ("use_more_processors", "fail")} <= held, held
+    place.well("rm", box)
+
+
 def nobody_is_starved_by_a_proof(place: Place) -> None:
     box = place.create()
     place.well("exec", "--detach", box, "--", "sleep", "100")
@@ -128,8 +143,9 @@ def every_backend_explains_itself(place: Place) -> None:
 
 
 def main() -> int:
-    for check in (every_preset_holds, a_narrow_policy_holds_with_its_limits, nobody_is_starved_by_a_proof,
-                  a_sandbox_is_handed_out_proven, a_killed_proof_leaves_nothing_for_long, bad_words_are_refused, every_backend_explains_itself):
+    for check in (every_preset_holds, a_narrow_policy_holds_with_its_limits, a_wider_policy_holds_what_it_still_has,
+                  nobody_is_starved_by_a_proof, a_sandbox_is_handed_out_proven, a_killed_proof_leaves_nothing_for_long,
+                  bad_words_are_refused, every_backend_explains_itself):
         with Place(sys.argv[1]) as place:
             before = set(os.listdir("/tmp"))
             check(place)

@@ -41,7 +41,8 @@ int bench_verb(int argc, char** argv)
     std::vector<std::string> wanted;
     app.add_option("what", wanted, fmt::format("{} or all (default)", fmt::join(bench::subjects(), ", ")))
         ->type_name("WHAT...");
-    app.add_flag("--peers", options.peers, "Measure bwrap, nsjail, crun and runc too, where they are found");
+    app.add_flag("--peers", options.peers,
+                 "Measure bwrap, nsjail, crun, runc and codex too, where they are found");
     auto* rounds = app.add_option("--rounds", options.rounds, "Samples of each case in a repeat")
                        ->check(CLI::Range(1u, 1000000u))
                        ->type_name("N")

@@ -8,6 +8,7 @@
 #include "cli/verbs.hpp"
 #include "core/admit.hpp"
 #include "core/spec_json.hpp"
+#include "lifecycle/proving.hpp"
 
 namespace berth::cli {
 
@@ -20,6 +21,7 @@ struct Known {
     std::vector<ExecRecord> execs;
     std::vector<SnapshotRecord> snapshots;
     std::vector<policy::Explained> rules;
+    json::Object proof; ///< the newest receipt, without its probes; empty: none
 };
 
 std::string_view to_string(Health health)
@@ -61,6 +63,11 @@ Result<Known> gather(const Common& common, const std::string& ref)
     BERTH_TRY(known.execs, berth->store().execs(id, false));
     BERTH_TRY(known.snapshots, berth->store().snapshots(id));
     std::erase_if(known.snapshots, [](const auto& one) { return one.internal; });
+    BlockingPool pool(1);
+    Proving proving(lifecycle, pool, berth->data());
+    BERTH_TRY(auto receipts, berth->run(proving.receipts(id)));
+    if (!receipts.empty()) known.proof = std::move(receipts.back());
+    for (const char* name : {"probes", "untried", "sandbox", "backend"}) known.proof.erase(name);
     return known;
 }
 
@@ -101,6 +108,7 @@ json::Object document_of(const Known& known, bool show_env)
         rules.emplace_back(std::move(one));
     }
     out["rules"] = std::move(rules);
+    out["proof"] = known.proof.empty() ? json::Value(nullptr) : json::Value(known.proof);
     json::Array execs;
     for (const auto& exec : known.execs) execs.emplace_back(exec_json(exec));
     out["execs"] = std::move(execs);
@@ -188,6 +196,14 @@ std::string page_of(const Known& known, bool show_env)
                        rule.met ? std::string(policy::to_string(rule.holding.tier)) : "NOT-HELD",
                        rule.holding.how});
         page.block("policy", rules.text());
+    }
+    if (const auto* const held = known.proof.if_contains("held"); held != nullptr && held->is_bool()) {
+        const auto text = [&](std::string_view name) {
+            const auto* const value = known.proof.if_contains(name);
+            return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string{};
+        };
+        page.line("proof", fmt::format("{} at {}, receipt {}", held->get_bool() ? "held" : "NOT HELD",
+                                       printable(text("time")), printable(text("id"))));
     }
     if (!known.execs.empty()) {
         Table execs({"EXEC", "STARTED", "OUTCOME", "COMMAND"});

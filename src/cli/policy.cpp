@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -56,7 +57,9 @@ int explain_policy(const Common& common, const SandboxSpec& spec, const std::str
     const bool all = admit(spec, *have, notes).has_value();
     json::Array list;
     for (const auto& line : lines) {
-        const bool told = !line.met && all;
+        const bool told = std::ranges::any_of(notes, [&](const std::string& note) {
+            return note.starts_with(fmt::format("not held: {} (", line.demand.why));
+        });
         if (common.json) {
             json::Object item;
             item["rule"] = line.demand.why;

@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "base/ids.hpp"
 #include "base/io.hpp"
@@ -95,12 +97,38 @@ void answer(int fd, const std::string& word)
         (void)::sendto(fd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT, from.get(), from.size);
 }
 
+constexpr std::string_view kPrefix = "berth-prove-";
+constexpr const char* kOther = "other"; ///< in our private directory: the path of the public one
+
 Result<std::string> own_directory(const std::string& above, mode_t mode)
 {
-    std::string path = above + "/berth-prove-XXXXXX";
+    std::string path = fmt::format("{}/{}XXXXXX", above, kPrefix);
     if (::mkdtemp(path.data()) == nullptr) return fail_errno("making a directory in {}", above);
     if (::chmod(path.c_str(), mode) != 0) return fail_errno("opening {} to others", path);
     return path;
+}
+
+void remove_directory(const std::string& directory)
+{
+    for (const char* name : {"canary", "socket", kOther}) ::unlink((directory + "/" + name).c_str());
+    ::rmdir(directory.c_str());
+}
+
+/// What a killed proof left: its private directory names the public one, and nobody holds its lock any more.
+void sweep(const std::string& data)
+{
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(data, ignored)) {
+        const std::string path = entry.path();
+        if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+        const UniqueFd lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+        const auto other = read_file_at(lock.get(), kOther);
+        struct stat st{};
+        if (other && ::lstat(other->c_str(), &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == ::geteuid())
+            remove_directory(*other);
+        remove_directory(path);
+    }
 }
 
 /// Field 22 of /proc/self/stat; the name before it may hold anything.
@@ -128,10 +156,16 @@ Result<Canary> Canary::put_up(const std::string& data)
 
 Status Canary::make_files(const std::string& data)
 {
+    sweep(data);
     // One that everybody may read, so that no permission of its own refuses; and one where all of ours lies.
-    for (const auto& [above, mode] : {std::pair<std::string, mode_t>{"/tmp", 0755}, {data, 0700}}) {
-        BERTH_TRY(const auto directory, own_directory(above, mode));
-        directories_.push_back(directory);
+    BERTH_TRY(const auto inner, own_directory(data, 0700));
+    directories_.push_back(inner);
+    held_.reset(::open(inner.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!held_ || ::flock(held_.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno("locking {}", inner);
+    BERTH_TRY(const auto outer, own_directory("/tmp", 0755));
+    directories_.push_back(outer);
+    BERTH_CHECK(replace_file_at(held_.get(), kOther, outer));
+    for (const auto& directory : {outer, inner}) {
         const std::string file = directory + "/canary";
         const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
         if (!fd) return fail_errno("making {}", file);
@@ -156,7 +190,7 @@ Status Canary::listen_all()
         bait_.udp4 = port_of(datagrams);
         listeners_.push_back(std::move(fd));
     }
-    const std::string path = directories_.front() + "/socket";
+    const std::string path = directories_.back() + "/socket";
     for (const auto& name : {path, "@" + bait_.word}) {
         BERTH_TRY(auto address, local(name));
         UniqueFd fd = listener(address, SOCK_STREAM);
@@ -188,11 +222,7 @@ Canary::~Canary()
         (void)!::write(wake_.get(), &one, sizeof one);
         answers_.join();
     }
-    for (const auto& directory : directories_) {
-        ::unlink((directory + "/canary").c_str());
-        ::unlink((directory + "/socket").c_str());
-        ::rmdir(directory.c_str());
-    }
+    for (const auto& directory : directories_) remove_directory(directory);
 }
 
 } // namespace berth::prove

@@ -30,6 +30,7 @@ private:
     Bait bait_;
     std::vector<std::string> directories_; ///< ours, with what is in them
     std::vector<UniqueFd> listeners_;
+    UniqueFd held_; ///< a lock: whoever finds the directories unlocked removes them
     UniqueFd wake_;
     std::jthread answers_;
 };

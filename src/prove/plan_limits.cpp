@@ -11,6 +11,7 @@ namespace {
 
 constexpr Bytes kMostMemory = 2_GiB; ///< more is not tried: the machine itself may lack it
 constexpr std::uint64_t kMostProcesses = 8192;
+constexpr Bytes kProcess = 48_KiB; ///< what the kernel needs for one
 
 class Limits {
 public:
@@ -67,6 +68,9 @@ private:
         add("make_a_few_processes", Must::Pass,
             {"processes", std::to_string(std::clamp<std::uint64_t>(limit / 4, 1, 16)), "few"});
         if (limit > kMostProcesses) return untried(fmt::format("more than {} are not tried", kMostProcesses));
+        const auto& memory = ground_.spec.policy.limits.memory;
+        if (memory && limit * kProcess.count > memory->count / 2)
+            return untried("the limit of memory would strike first");
         if (may_exceed()) add("make_more_processes", Must::Fail, {"processes", std::to_string(limit + 1)});
     }
 

@@ -38,7 +38,7 @@ def main() -> int:
             image = place.root / "empty.tar"
             empty_image(image)
             for template in (f"{directory}/root.tar", str(image)):
-                box = place.create("--backend", "docker", "--template", f"tar:{template}", "--memory", "64M", "--prove")
+                box = place.create("--backend", "docker", "--template", f"tar:{template}", "--memory", "64M", "--pids", "300", "--prove")
                 receipt = place.prove(box)
                 check_receipt(receipt)
                 held = {one["probe"].split(" ")[0] for one in receipt["probes"] if one["verdict"] == "held"}

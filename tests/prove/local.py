@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import subprocess
 import sys
+import time
 
 from person import EXIT_NOT_HELD, Place, check_receipt, tree, wrong
 
@@ -47,6 +49,7 @@ def every_preset_holds(place: Place) -> None:
         assert left == "", left
         listed = place.document("policy", "receipts", box)["receipts"]
         assert [one["id"] for one in listed] == [receipt["id"]] and listed[0]["probes"] == receipt["probes"], listed
+        assert place.document("inspect", box)["proof"]["id"] == receipt["id"]
         assert not place.document("inspect", box)["execs"][:-1], "a proof is not among the commands of a person"
         place.well("rm", box)
         place.run("doctor", "--clean")  # placeholders of protected names
@@ -66,6 +69,21 @@ def a_narrow_policy_holds_with_its_limits(place: Place) -> None:
     assert ("pids 200", "make_more_processes") in held and ("open files 300", "open_more_files") in held, held
     shown = place.run("policy", "prove", "narrow", "--all").stdout
     assert "held: policy narrow" in shown and "look_at" in shown, shown
+    place.well("rm", box)
+
+
+def a_wider_policy_holds_what_it_still_has(place: Place) -> None:
+    limits = "memory = '64MiB'\ncpus = 0.5\n" if os.geteuid() == 0 else ""
+    (place.root / "wide.toml").write_text(
+        f"name = 'wide'\nnested_namespaces = true\nnetwork = 'host'\n[limits]\npids = 64\n{limits}")
+    box = place.create("--policy", str(place.root / "wide.toml"))
+    receipt = place.prove(box)
+    check_receipt(receipt)
+    held = {(one["probe"], one["must"]) for one in receipt["probes"] if one["verdict"] == "held"}
+    assert {("reach_loopback_of_the_host", "pass"), ("make_a_user_namespace", "pass"), ("mount", "fail"),
+            ("make_more_processes", "fail")} <= held, held
+    if limits:
+        assert {("use_more_memory", "fail"), ("use_more_processors", "fail")} <= held, held
     place.well("rm", box)
 
 
@@ -89,6 +107,24 @@ def a_sandbox_is_handed_out_proven(place: Place) -> None:
     assert place.well("events", "--type", "berth.policy_proved", "--json").count('"berth.policy_proved"') >= 2
 
 
+def a_killed_proof_leaves_nothing_for_long(place: Place) -> None:
+    box = place.create()
+    before = {n for n in os.listdir("/tmp") if n.startswith("berth-prove-")}
+    child = subprocess.Popen([place.program, "policy", "prove", box], env=place.environment, stdout=subprocess.DEVNULL)
+    data = place.root / "data"
+    deadline = time.monotonic() + 60
+    while child.poll() is None and not list(data.glob("berth-prove-*/canary")) and time.monotonic() < deadline:
+        pass
+    child.kill()
+    child.wait()
+    left = list(data.glob("berth-prove-*"))
+    receipt = place.prove(box)
+    assert receipt["held"], wrong(receipt)
+    assert not list(data.glob("berth-prove-*")), left
+    assert {n for n in os.listdir("/tmp") if n.startswith("berth-prove-")} == before
+    place.well("rm", box)
+
+
 def bad_words_are_refused(place: Place) -> None:
     assert place.run("policy", "prove", "nobody").returncode == 3
     assert place.run("policy", "prove").returncode == 2
@@ -107,8 +143,9 @@ def every_backend_explains_itself(place: Place) -> None:
 
 
 def main() -> int:
-    for check in (every_preset_holds, a_narrow_policy_holds_with_its_limits, nobody_is_starved_by_a_proof,
-                  a_sandbox_is_handed_out_proven, bad_words_are_refused, every_backend_explains_itself):
+    for check in (every_preset_holds, a_narrow_policy_holds_with_its_limits, a_wider_policy_holds_what_it_still_has,
+                  nobody_is_starved_by_a_proof, a_sandbox_is_handed_out_proven, a_killed_proof_leaves_nothing_for_long,
+                  bad_words_are_refused, every_backend_explains_itself):
         with Place(sys.argv[1]) as place:
             before = set(os.listdir("/tmp"))
             check(place)

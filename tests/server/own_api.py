@@ -65,6 +65,20 @@ def the_document_lists_every_route_and_each_answers(server: Server):
 
 
 @check
+def a_policy_is_proven_and_its_receipts_are_kept(server: Server):
+    box = make(server, policy="read-only", prove=True)
+    status, receipt = ask(server, "POST", box + "/prove")
+    assert status == 201 and receipt["held"] and receipt["backend"] == "local", receipt
+    assert receipt["policy_hash"].startswith("sha256:") and len(receipt["probes"]) > 30, receipt
+    status, kept = ask(server, "GET", box + "/receipts")
+    assert status == 200 and len(kept["receipts"]) == 2 and kept["receipts"][1] == receipt, kept
+    assert server.data not in json.dumps(kept), "where the server keeps its state is nobody's business"
+    assert ask(server, "POST", box + "/prove", {"all": True})[0] == 400
+    assert ask(server, "POST", "/v1/sandboxes", {"prove": "yes"})[0] == 400
+    assert ask(server, "DELETE", box)[1]["state"] == "destroyed"
+
+
+@check
 def a_command_and_its_events(server: Server):
     box = make(server, env={"A": "b"}, labels={"for": "a test"})
     path = run(server, box, "sh", "-c", "echo $A; echo err >&2; exit 3")

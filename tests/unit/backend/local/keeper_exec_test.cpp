@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "keeper/wire_program.hpp"
 #include "keeper_process.hpp"
 
 namespace berth::local::test {
@@ -53,6 +54,24 @@ TEST(KeeperExec, LeadsASessionWithDefaultSignalsAndInputFromNull)
                                            "grep -E 'Sig(Blk|Ign)' /proc/$$/status | tr -d '\\n'; "
                                            "readlink /proc/$$/fd/0"));
     EXPECT_EQ(ran.out, "1 1\nSigBlk:\t0000000000000000SigIgn:\t0000000000000000/dev/null\n");
+}
+
+TEST(KeeperExec, RunsAProgramThatComesAlongAndLeavesNoDescriptorBehind)
+{
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    const UniqueFd program(::open("/bin/sh", O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(program);
+    const std::string script = "echo $0; for i in 3 4 5 6 7 8 9; do test -e /proc/$$/fd/$i && echo $i; done";
+    // With a body that itself comes as a descriptor, and without.
+    for (const std::size_t padding : {std::size_t{0}, keeper::kMaxInlineBody}) {
+        KeeperExec what = keeper.command(padding + 1, {"no-such-name", "-c", script});
+        if (padding > 0) what.env.push_back("PADDING=" + std::string(padding, 'x'));
+        what.flags |= keeper::kProgram;
+        what.groups = {program.get()};
+        EXPECT_EQ(keeper.run(client, what).out, "no-such-name\n");
+    }
+    EXPECT_EQ(keeper.run(client, keeper.shell(3, "echo after")).out, "after\n");
 }
 
 struct BadCommand {

@@ -1,13 +1,17 @@
-// Changing: every way to write, replace, move or reach around. Nothing is truncated, written over or removed:
-// that it could be opened or renamed is bad enough, and what was renamed goes back.
+// Changing: every way to write, move or reach around. Nothing that was there before is truncated, written
+// over, moved or removed, not for a moment: whoever is killed here leaves at most something empty of his own.
+// Whether a thing could be moved is asked by renaming it to its own name, which meets every wall and moves
+// nothing.
 //
 // As an ordinary user an EACCES may be nothing but the owner's permissions. Calls that look at the mount
 // before they look at permissions (removexattr of a name that is not there, mkdir) tell the two apart.
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/mount.h>
+#include <linux/mount.h>
+#include <linux/stat.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -47,7 +51,7 @@ int change_at(const char* path)
 {
     if (is_directory(path)) return make_in(path);
     const int fd = ::open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) return errno;
+    if (fd < 0) return errno == ETXTBSY ? 0 : errno; // it runs, or it would have been opened
     ::close(fd);
     return 0;
 }
@@ -70,46 +74,84 @@ void create(const Words& w, Answer& answer)
     refused_change(answer, "making a directory in it", w[0], errno);
 }
 
-/// A name that is not there yet may not be made.
+/// The directory a path lies in, held, and the last name of it; false: there is none.
+struct Spot {
+    int parent = -1;
+    char above[4600];
+    const char* name = nullptr;
+};
+bool find_spot(const char* path, Spot& out)
+{
+    std::snprintf(out.above, sizeof out.above, "%s", path);
+    char* const slash = std::strrchr(out.above, '/');
+    if (slash == nullptr || slash[1] == '\0') return false;
+    out.name = path + (slash - out.above) + 1;
+    slash[slash == out.above ? 1 : 0] = '\0';
+    out.parent = ::open(out.above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return out.parent >= 0;
+}
+
+/// A name that is not there yet may not be made: nothing else has to be there, so another name in the same
+/// place stands for it.
 void make(const Words& w, Answer& answer)
 {
-    if (::mkdir(w[0], 0700) == 0) {
-        ::rmdir(w[0]);
-        return permitted(answer, "made it");
-    }
-    if (errno == EEXIST) return say(answer, Outcome::Absent, false, "it is there already");
-    refused(answer, "making it", errno, names_a_mount(errno) || ::geteuid() == 0);
+    Spot spot;
+    struct stat st{};
+    if (!find_spot(w[0], spot)) return untried(answer, "opening the directory above", errno);
+    if (::fstatat(spot.parent, spot.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return say(answer, Outcome::Absent, false, "it is there already");
+    if (errno != ENOENT) return untried(answer, "looking for it", errno);
+    const int error = make_in(spot.above);
+    if (error == 0) return permitted(answer, "nothing keeps the name from being made");
+    refused(answer, "making something beside it", error, names_a_mount(error) || ::geteuid() == 0);
 }
 
+enum class Root { Yes, No, Unknown };
+
+/// Whether a mount begins at the name: the kernel moves and removes no such thing.
+Root mount_root(const Spot& spot)
+{
+    struct statx st{};
+    if (::syscall(SYS_statx, spot.parent, spot.name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE,
+                  &st) != 0)
+        return Root::Unknown;
+    if ((st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0) return Root::Unknown;
+    return (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0 ? Root::Yes : Root::No;
+}
+
+/// A directory that others may write too lets only the owners of things and of itself move them.
+bool sticky(const Spot& spot)
+{
+    struct stat above{};
+    struct stat st{};
+    if (::fstat(spot.parent, &above) != 0 || (above.st_mode & S_ISVTX) == 0) return false;
+    if (::fstatat(spot.parent, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0) return false;
+    const auto me = ::geteuid();
+    return me != 0 && st.st_uid != me && above.st_uid != me;
+}
+
+/// Whether it could be renamed, removed or replaced. Its own name as the new one: the mount is asked for
+/// writing and Landlock for both names, then the kernel sees one and the same thing and is done. What it
+/// would have asked after that is looked up: mount points, permissions.
 void away(const Words& w, Answer& answer)
 {
-    const char* const other = joined(w[0], ".berth-probe");
-    if (::renameat2(AT_FDCWD, w[0], AT_FDCWD, other, RENAME_NOREPLACE) == 0) {
-        ::rename(other, w[0]);
-        return permitted(answer, "renamed it away");
+    Spot spot;
+    struct stat st{};
+    if (!find_spot(w[0], spot)) return say(answer, Outcome::Absent, false, "it lies in no directory");
+    if (::fstatat(spot.parent, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+        return say(answer, Outcome::Absent, false, "not there");
+    if (::renameat2(spot.parent, spot.name, spot.parent, spot.name, 0) != 0)
+        return refused_change(answer, "renaming it", w[0], errno);
+    switch (mount_root(spot)) {
+    case Root::Yes: return say(answer, Outcome::Refused, true, "a mount point is never renamed");
+    case Root::Unknown:
+        return say(answer, Outcome::Unclear, false, "the kernel does not tell its mount points");
+    case Root::No: break;
     }
-    refused_change(answer, "renaming it away", w[0], errno);
-}
-
-/// Changes places with something of ours: unlike a plain rename that also works for directories that are
-/// full.
-void over(const Words& w, Answer& answer)
-{
-    char parent[4600];
-    std::snprintf(parent, sizeof parent, "%s", w[0]);
-    char* const slash = std::strrchr(parent, '/');
-    if (slash == nullptr) return;
-    slash[slash == parent ? 1 : 0] = '\0';
-    const char* const ours = scratch_name(parent);
-    const int fd = ::open(ours, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return refused_change(answer, "making something to replace it", parent, errno);
-    ::close(fd);
-    const bool done = ::renameat2(AT_FDCWD, ours, AT_FDCWD, w[0], RENAME_EXCHANGE) == 0;
-    const int error = errno;
-    if (done) ::renameat2(AT_FDCWD, ours, AT_FDCWD, w[0], RENAME_EXCHANGE);
-    ::unlink(ours);
-    if (done) return permitted(answer, "replaced it");
-    refused_change(answer, "replacing it", w[0], error);
+    if (::faccessat(spot.parent, ".", W_OK | X_OK, AT_EACCESS) != 0)
+        return refused_change(answer, "writing to where it lies", spot.above, errno);
+    if (sticky(spot)) return refused(answer, "moving what another owns", EPERM, false);
+    permitted(answer, "nothing keeps it from being renamed");
 }
 
 /// The path itself, or the first plain file of a directory.
@@ -135,7 +177,11 @@ void hard_link(const Words& w, Answer& answer)
     const char* const name = scratch_name(w[1]);
     if (::link(file, name) != 0) {
         const int error = errno;
-        if (error == ENOENT) return say(answer, Outcome::Absent, false, "not there");
+        struct stat st{};
+        if (::lstat(file, &st) != 0) return say(answer, Outcome::Absent, false, "not there");
+        if (error == ENOENT) return untried(answer, "making a link", error);
+        if (error == EOVERFLOW || error == ENOSPC || error == EDQUOT)
+            return untried(answer, "making a link", error);
         return refused(answer, "linking it into a writable place", error,
                        names_a_mount(error) || ::geteuid() == 0);
     }
@@ -150,7 +196,7 @@ void hard_link(const Words& w, Answer& answer)
 void through_link(const Words& w, Answer& answer)
 {
     const char* const name = scratch_name(w[1]);
-    if (::symlink(w[0], name) != 0) return refused(answer, "making a link", errno, false);
+    if (::symlink(w[0], name) != 0) return untried(answer, "making a link", errno);
     const int error = change_at(name);
     ::unlink(name);
     if (error == 0) return permitted(answer, "changed through a link");
@@ -173,7 +219,8 @@ void by_proc(const Words& w, Answer& answer)
 void reopen(const Words& w, Answer& answer)
 {
     const int fd = ::open(w[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) return refused_change(answer, "opening it to read", w[0], errno);
+    if (fd < 0 && errno == ENOENT) return say(answer, Outcome::Absent, false, "not there");
+    if (fd < 0) return untried(answer, "opening it to read", errno);
     char link[64];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     const int error = change_at(link);
@@ -182,12 +229,30 @@ void reopen(const Words& w, Answer& answer)
     refused_change(answer, "changing it through a descriptor", w[0], error);
 }
 
+/// A copy of the mount that is attached nowhere: it is locked as the original is, and gone with its
+/// descriptor.
 void remount(const Words& w, Answer& answer)
 {
-    if (::mount(nullptr, w[0], nullptr, MS_REMOUNT | MS_BIND, nullptr) != 0)
-        return refused(answer, "remounting it writable", errno, errno == EPERM);
-    ::mount(nullptr, w[0], nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr);
-    permitted(answer, "remounted it writable");
+    const long copy =
+        ::syscall(SYS_open_tree, AT_FDCWD, w[0], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    if (copy < 0 && errno == EPERM) return refused(answer, "copying its mount", errno, true);
+    if (copy < 0 && errno == ENOSYS) {
+        // The older call, where no mount begins: asked for the right to mount first, and then of no effect.
+        if (::syscall(SYS_mount, nullptr, "/proc/self/fd", nullptr, MS_REMOUNT | MS_BIND, nullptr) != 0 &&
+            (errno == EPERM || errno == ENOSYS))
+            return refused(answer, "remounting", errno, true);
+        return say(answer, Outcome::Unclear, false, "mounting is allowed, and a copy cannot be made");
+    }
+    if (copy < 0)
+        return say(answer, Outcome::Unclear, false, "copying its mount: %s", ::strerrorname_np(errno));
+    mount_attr writable{};
+    writable.attr_clr = MOUNT_ATTR_RDONLY;
+    const bool done = ::syscall(SYS_mount_setattr, copy, "", AT_EMPTY_PATH, &writable, sizeof writable) == 0;
+    const int error = errno;
+    ::close(static_cast<int>(copy));
+    if (done) return permitted(answer, "made a copy of its mount writable");
+    if (error == EPERM) return refused(answer, "making a copy of its mount writable", error, true);
+    say(answer, Outcome::Unclear, false, "making a copy of its mount writable: %s", ::strerrorname_np(error));
 }
 
 /// What a program does all day. Must be possible where writing is granted.
@@ -266,9 +331,9 @@ void deep(const Words& w, Answer& answer)
 }
 
 constexpr Entry kEntries[] = {
-    {"write", write_it}, {"create", create},       {"make", make},         {"away", away},
-    {"over", over},      {"hard-link", hard_link}, {"link", through_link}, {"by-proc", by_proc},
-    {"reopen", reopen},  {"remount", remount},     {"work", work},         {"deep", deep},
+    {"write", write_it},      {"create", create},     {"make", make},       {"away", away},
+    {"hard-link", hard_link}, {"link", through_link}, {"by-proc", by_proc}, {"reopen", reopen},
+    {"remount", remount},     {"work", work},         {"deep", deep},
 };
 
 } // namespace

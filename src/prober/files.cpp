@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,6 +17,7 @@ namespace prober {
 namespace {
 
 constexpr long kProcMagic = 0x9fa0;
+constexpr long kForgotten = 1800; // s
 
 bool real_entry(const dirent* entry)
 {
@@ -138,19 +140,53 @@ void process(const Words& w, Answer& answer)
     say(answer, Outcome::Refused, true, "the number is another process's here");
 }
 
-/// Removes what acts of this run left in the directories: none of it, unless one was killed.
+/// Whether an object holds nothing that could be lost with its name: that is all an act ever makes.
+bool holds_nothing(const struct stat& st)
+{
+    if (S_ISREG(st.st_mode)) return st.st_size == 0 || st.st_nlink > 1;
+    return S_ISLNK(st.st_mode) || S_ISCHR(st.st_mode) ||
+           S_ISDIR(st.st_mode); // rmdir itself asks for emptiness
+}
+
+/// The files of a directory that `work` made, and the directory.
+void remove_work(int parent, const char* name)
+{
+    const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return;
+    for (const char* one : {"file", "other"}) {
+        struct stat st{};
+        if (::fstatat(fd, one, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) && st.st_size <= 5)
+            ::unlinkat(fd, one, 0);
+    }
+    ::close(fd);
+}
+
+/// Removes what acts left in the directories: none of it, unless one was killed. Of this run all, of others
+/// what has lain there for longer than a proof may last; never what is another's or holds something.
 void sweep(const Words& w, Answer& answer)
 {
+    constexpr const char* kOurs = ".berth-probe-";
     char prefix[64];
-    std::snprintf(prefix, sizeof prefix, ".berth-probe-%s-", token());
+    std::snprintf(prefix, sizeof prefix, "%s%s-", kOurs, token());
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
     int removed = 0;
     for (int i = 0; i < w.count; ++i) {
         DIR* const dir = ::opendir(w[i]);
         if (dir == nullptr) continue;
-        while (const dirent* entry = ::readdir(dir))
-            if (std::strncmp(entry->d_name, prefix, std::strlen(prefix)) == 0)
-                removed += ::unlinkat(::dirfd(dir), entry->d_name, 0) == 0 ||
-                           ::unlinkat(::dirfd(dir), entry->d_name, AT_REMOVEDIR) == 0;
+        const int at = ::dirfd(dir);
+        while (const dirent* entry = ::readdir(dir)) {
+            const char* const name = entry->d_name;
+            struct stat st{};
+            if (std::strncmp(name, kOurs, std::strlen(kOurs)) != 0 ||
+                ::fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !holds_nothing(st))
+                continue;
+            const bool this_run = std::strncmp(name, prefix, std::strlen(prefix)) == 0;
+            if (!this_run && (st.st_uid != ::geteuid() || now.tv_sec - st.st_ctim.tv_sec < kForgotten))
+                continue;
+            if (S_ISDIR(st.st_mode)) remove_work(at, name);
+            removed += ::unlinkat(at, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) == 0;
+        }
         ::closedir(dir);
     }
     say(answer, Outcome::Permitted, true, "%d removed", removed);

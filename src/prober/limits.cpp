@@ -94,15 +94,18 @@ void disk(const Words& w, Answer& answer)
 {
     const unsigned long long wanted = std::strtoull(w[1], nullptr, 10);
     struct statvfs room{};
-    if (::statvfs(w[0], &room) != 0) return refused(answer, "asking for its size", errno, false);
+    if (::statvfs(w[0], &room) != 0) return untried(answer, "asking for its size", errno);
     if (std::strcmp(w[2], "few") != 0 && room.f_blocks * room.f_frsize <= wanted)
         return say(answer, Outcome::Refused, true, "the file system is no larger than %llu MiB",
                    static_cast<unsigned long long>(room.f_blocks) * room.f_frsize >> 20);
+    // Without a wall it would be the machine's own disk that is filled.
+    if (room.f_bavail * room.f_frsize / 2 < wanted && std::strcmp(w[2], "few") != 0)
+        return untried(answer, "it might fill the disk", ENOSPC);
     const char* const name = scratch_name(w[0]);
     const int fd = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return refused(answer, "making a file", errno, false);
+    if (fd < 0) return untried(answer, "making a file", errno);
+    ::unlink(name); // whoever is killed now leaves nothing
     const int error = ::fallocate(fd, 0, 0, static_cast<off_t>(wanted)) == 0 ? 0 : errno;
-    ::unlink(name);
     ::close(fd);
     if (error == 0) return say(answer, Outcome::Permitted, true, "%llu MiB", wanted >> 20);
     refused(answer, "taking room", error, error == ENOSPC || error == EDQUOT);

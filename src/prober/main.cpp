@@ -63,6 +63,7 @@ const char* name_of(Outcome outcome)
     case Outcome::Refused: return "refused";
     case Outcome::Absent: return "absent";
     case Outcome::Unclear: return "unclear";
+    case Outcome::Untried: return "untried";
     }
     return "unclear";
 }
@@ -97,10 +98,12 @@ Answer attempt(Act act, const Words& words)
         say(answer, Outcome::Unclear, false, "no pipe: %s", ::strerrorname_np(errno));
         return answer;
     }
+    const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child == 0) {
         ::close(ends[0]);
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (::getppid() != parent) ::_exit(0);
         ::setpgid(0, 0);
         act(words, answer);
         (void)!::write(ends[1], &answer, sizeof answer);
@@ -179,6 +182,12 @@ void say(Answer& answer, Outcome outcome, bool sure, const char* format, ...)
 }
 
 void permitted(Answer& answer, const char* what) { say(answer, Outcome::Permitted, true, "%s", what); }
+
+void untried(Answer& answer, const char* what, int error)
+{
+    const char* name = ::strerrorname_np(error);
+    say(answer, Outcome::Untried, false, "%s: %s", what, name != nullptr ? name : "?");
+}
 
 void refused(Answer& answer, const char* what, int error, bool sure)
 {

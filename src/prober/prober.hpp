@@ -5,8 +5,9 @@
 #include <initializer_list>
 
 /// The program that tries out a policy from inside: static, no allocation, nothing of berth in it. It reads
-/// lines `NUMBER\tACT\tARGUMENT…` and answers each with `NUMBER\tOUTCOME\tSURE\tTEXT`. Every act undoes what
-/// it managed to do; each runs in a process of its own, so that one that is killed takes nothing with it.
+/// lines `NUMBER\tACT\tARGUMENT…` and answers each with `NUMBER\tOUTCOME\tSURE\tTEXT`. An act never touches
+/// what was there before, also where no wall stops it: it moves nothing, mounts nothing, removes nothing but
+/// what it made. Each runs in a process of its own, so that one that is killed takes nothing with it.
 namespace prober {
 
 constexpr int kMaxWords = 16;
@@ -18,7 +19,8 @@ struct Words {
     const char* operator[](int i) const { return i < count ? at[i] : ""; }
 };
 
-enum class Outcome { Permitted, Refused, Absent, Unclear };
+/// Untried: what the act needs could not be had, so that nothing met the wall.
+enum class Outcome { Permitted, Refused, Absent, Unclear, Untried };
 
 /// What came of an act. `sure`: a refusal that nothing but the wall explains.
 struct Answer {
@@ -46,6 +48,8 @@ Entries limit_acts();
 void say(Answer& answer, Outcome outcome, bool sure, const char* format, ...)
     __attribute__((format(printf, 4, 5)));
 void permitted(Answer& answer, const char* what);
+/// By the error of the call just made.
+void untried(Answer& answer, const char* what, int error);
 /// By the error of the call just made; `sure` where the error names the wall by itself.
 void refused(Answer& answer, const char* what, int error, bool sure);
 

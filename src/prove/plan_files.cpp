@@ -53,6 +53,8 @@ public:
 private:
     void add(std::string name, Must must, std::vector<std::string> act, bool absent_is_refusal = false)
     {
+        // Where no wall stands these make something, in the place itself or at the end of a link.
+        if (act[0] == "write" || act[0] == "create" || act[0] == "link") scratch(act[1]);
         out_.probes.push_back({.rule = rule_,
                                .name = std::move(name),
                                .must = must,
@@ -120,7 +122,6 @@ private:
         const std::string& first = targets.front();
         const std::string& last = targets.back(); // a file, where the rule is about everything
         add("rename_away " + last, Must::Fail, {"away", last});
-        add("replace " + last, Must::Fail, {"over", last});
         add("write_by_proc_root " + first, Must::Fail, {"by-proc", first});
         add("write_by_descriptor " + first, Must::Fail, {"reopen", first});
         add("remount_writable " + first, Must::Fail, {"remount", first});
@@ -157,7 +158,7 @@ private:
         add("look_at " + path, Must::Fail, {"hidden", path});
         add("look_by_proc_root " + path, Must::Fail, {"hidden", "/proc/self/root" + path});
         add("write_directly " + path, Must::Fail, {"write", path});
-        if (!places_.writable.empty()) add("replace " + path, Must::Fail, {"over", path});
+        if (!places_.writable.empty()) add("rename_away " + path, Must::Fail, {"away", path});
         something_passes();
     }
 
@@ -197,7 +198,6 @@ private:
             }
             const std::string first = fmt::format("{}/{}", mount.target, names.front());
             add("make " + first, Must::Fail, {"make", first});
-            add("replace " + first, Must::Fail, {"over", first});
             add("write_by_proc_root " + first, Must::Fail, {"by-proc", first});
             add("write_by_descriptor " + first, Must::Fail, {"reopen", first});
             add("write_through_symlink " + first, Must::Fail, {"link", first, mount.target});

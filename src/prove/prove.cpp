@@ -139,16 +139,21 @@ private:
         std::string input = line_of("0", {"token", token});
         for (std::size_t i = 0; i < made->probes.size(); ++i)
             input += line_of(std::to_string(i + 1), made->probes[i].act);
-        std::vector<std::string> sweep{"sweep"};
-        for (const auto& place : made->scratch) sweep.push_back(place);
-        const std::string clean = line_of("sweep", sweep);
+        std::string clean;
+        for (const auto& place : made->scratch) clean += line_of("sweep", {"sweep", place});
         auto answers = co_await talk(user, input + clean);
         // One that was killed half-way may have left something behind.
         if (!answers || !answers->whole) (void)co_await talk(user, line_of("0", {"token", token}) + clean);
         if (!answers) co_return std::unexpected(std::move(answers).error());
         for (std::size_t i = 0; i < made->probes.size(); ++i) {
             const auto found = answers->of.find(std::to_string(i + 1));
-            auto tried = judge(made->probes[i], facts, found == answers->of.end() ? nullptr : &found->second);
+            const auto& probe = made->probes[i];
+            if (found != answers->of.end() && found->second.outcome == "untried") {
+                receipt.untried.push_back(
+                    {probe.rule, fmt::format("{} as {}: {}", probe.name, facts.user, found->second.text)});
+                continue;
+            }
+            auto tried = judge(probe, facts, found == answers->of.end() ? nullptr : &found->second);
             if (made->probes[i].of_this_machine && elsewhere(have_)) tried.sure = false;
             receipt.probes.push_back(std::move(tried));
         }
@@ -243,6 +248,7 @@ Task<Result<Receipt>> prove(Backend& backend, SandboxHandle sandbox, SandboxSpec
     BERTH_CO_TRY(const auto canary, Canary::put_up(wish.data));
     Proof proof(backend, std::move(sandbox), std::move(spec));
     BERTH_CO_CHECK(co_await proof.run(canary.bait(), receipt));
+    tell_hollow_rules(receipt);
     co_return receipt;
 }
 

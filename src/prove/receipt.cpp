@@ -21,22 +21,36 @@ std::string_view to_string(Verdict verdict) noexcept
 
 namespace {
 
+bool refused(const Tried& one) { return one.verdict == Verdict::Held && one.must == Must::Fail; }
 bool wrong(const Tried& one) { return one.verdict == Verdict::NotHeld || one.verdict == Verdict::Unclear; }
 
 } // namespace
 
 bool Receipt::held() const
 {
-    return std::ranges::none_of(probes, wrong) &&
-           std::ranges::any_of(probes, [](const Tried& one) { return one.verdict == Verdict::Held; });
+    return std::ranges::none_of(probes, wrong) && std::ranges::any_of(probes, refused);
 }
 
 std::string Receipt::failure() const
 {
     const auto found = std::ranges::find_if(probes, wrong);
-    if (found == probes.end()) return probes.empty() ? "nothing could be tried" : "";
+    if (found == probes.end()) return held() ? "" : "nothing that must fail could be tried";
     return fmt::format("{} (probe {} as {}, which must {}: {})", found->rule, found->probe, found->user,
                        to_string(found->must), found->saw);
+}
+
+void tell_hollow_rules(Receipt& receipt)
+{
+    std::vector<std::string> rules;
+    for (const auto& one : receipt.probes)
+        if (one.must == Must::Fail && std::ranges::find(rules, one.rule) == rules.end())
+            rules.push_back(one.rule);
+    for (const auto& rule : rules) {
+        const auto met = [&](const Tried& one) { return one.rule == rule && (refused(one) || wrong(one)); };
+        const auto told = [&](const Untried& one) { return one.rule == rule; };
+        if (std::ranges::none_of(receipt.probes, met) && std::ranges::none_of(receipt.untried, told))
+            receipt.untried.push_back({rule, "there was nothing that a wall could have refused"});
+    }
 }
 
 std::string policy_hash(const policy::Policy& policy)

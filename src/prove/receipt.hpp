@@ -43,7 +43,7 @@ struct Receipt {
     std::vector<Tried> probes;
     std::vector<Untried> untried;
 
-    /// Nothing turned out otherwise than it must, and something was tried.
+    /// Nothing turned out otherwise than it must, and some wall was met.
     [[nodiscard]] bool held() const;
     /// The first probe that did, in words; empty: none.
     [[nodiscard]] std::string failure() const;
@@ -51,6 +51,10 @@ struct Receipt {
 
 /// Of everything but the name, which is for people.
 [[nodiscard]] std::string policy_hash(const policy::Policy& policy);
+
+/// A rule of which nothing that must fail was refused, and that says nowhere why, is not held by silence: it
+/// is told among the untried.
+void tell_hollow_rules(Receipt& receipt);
 
 [[nodiscard]] json::Object to_json(const Receipt& receipt);
 

@@ -37,7 +37,7 @@ def every_preset_holds(place: Place) -> None:
                 "reach_metadata_address", "use_inherited_descriptor", "read_file_of_the_host",
                 "gain_privileges_by_set_id", "make_more_processes", "open_more_files"} <= names(receipt), names(receipt)
         if policy in ("read-only", "workspace-write"):
-            assert {"write_directly", "make_directory_in", "rename_away", "replace", "write_by_proc_root",
+            assert {"write_directly", "make_directory_in", "rename_away", "write_by_proc_root",
                     "write_by_descriptor", "remount_writable"} <= names(receipt), names(receipt)
         if policy == "workspace-write":
             assert {"write_through_symlink", "write_by_hard_link", "write_what_lies_deeper"} <= names(receipt)

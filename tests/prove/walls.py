@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 import sys
 
-from person import EXIT_NOT_HELD, Place, wrong
+from person import EXIT_NOT_HELD, Place, tree, wrong
 
 ROOT = os.geteuid() == 0
 # Wall -> what is created, and a probe that must turn red.
@@ -36,6 +36,8 @@ FOR_ROOT = {"user-namespace": ([], "be_root_of_the_host"),
             "mask-sys": ([], "change_kernel_settings", {"BERTH_TEST_LACK": "idmap"}),
             "cgroup": (["--memory", "64M", "--limits", "best-effort"], "use_more_memory")}
 FOR_USER = {"rlimits": (["--pids", "100"], "make_more_processes")}
+# Made for a protected name that is not there, and removed by `doctor --clean`.
+PLACEHOLDERS = (".husky", ".agents", ".claude", ".codex", ".cursor", ".opencode", ".pi", ".mcp.json", ".devcontainer", ".idea", ".vscode")
 
 
 def present(wall: str) -> bool:
@@ -52,7 +54,9 @@ def main() -> int:
             continue
         with Place(sys.argv[1]) as place:
             off = {"BERTH_TEST_WALLS_OFF": wall, **(lack[0] if lack else {})}
-            work = str(place.workspace())
+            workspace = place.workspace()
+            before = [line for line in tree(workspace) if not line.startswith(PLACEHOLDERS)]
+            work = str(workspace)
             words = [work if word == "WORK" else word for word in words]
             # Something to inherit, for the wall that stops it.
             held = os.open("/etc/passwd", os.O_RDONLY)
@@ -64,6 +68,10 @@ def main() -> int:
                 continue
             done = place.run("policy", "prove", made.stdout.strip(), "--json", **off)
             receipt = json.loads(done.stdout)
+            # A wall that does not hold costs nobody his files.
+            after = [line for line in tree(workspace) if not line.startswith(PLACEHOLDERS)]
+            if after != before:
+                unseen.append(f"{wall}: the workspace was changed: {sorted(set(after) ^ set(before))}")
             if "error" in receipt:  # fails closed: without this one no command can be started at all
                 print(f"{wall:<22} - (nothing runs without it: {receipt['error']['message']})")
                 assert done.returncode != 0

@@ -128,6 +128,10 @@ TEST(Receipt, HoldsOnlyWhenNothingWentOtherwise)
 {
     Receipt receipt;
     EXPECT_FALSE(receipt.held()); // nothing was tried
+    receipt.probes.push_back(
+        {.rule = "network off", .probe = "p", .must = Must::Pass, .verdict = Verdict::Held});
+    EXPECT_FALSE(receipt.held()); // no wall was met
+    EXPECT_EQ(receipt.failure(), "nothing that must fail could be tried");
     receipt.probes.push_back({.rule = "network off", .probe = "a", .verdict = Verdict::Held});
     receipt.probes.push_back({.rule = "network off", .probe = "b", .verdict = Verdict::Absent});
     EXPECT_TRUE(receipt.held());
@@ -136,6 +140,20 @@ TEST(Receipt, HoldsOnlyWhenNothingWentOtherwise)
         {.rule = "pids 3", .probe = "c", .user = "root", .verdict = Verdict::Unclear, .saw = "no answer"});
     EXPECT_FALSE(receipt.held());
     EXPECT_EQ(receipt.failure(), "pids 3 (probe c as root, which must fail: no answer)");
+}
+
+TEST(Receipt, TellsRulesThatMetNoWall)
+{
+    Receipt receipt;
+    receipt.probes.push_back({.rule = "hollow", .probe = "a", .verdict = Verdict::Absent});
+    receipt.probes.push_back({.rule = "hollow", .probe = "b", .must = Must::Pass, .verdict = Verdict::Held});
+    receipt.probes.push_back({.rule = "firm", .probe = "a", .verdict = Verdict::Absent});
+    receipt.probes.push_back({.rule = "firm", .probe = "b", .verdict = Verdict::Held});
+    receipt.probes.push_back({.rule = "explained", .probe = "a", .verdict = Verdict::Absent});
+    receipt.untried.push_back({"explained", "why"});
+    tell_hollow_rules(receipt);
+    ASSERT_EQ(receipt.untried.size(), 2);
+    EXPECT_EQ(receipt.untried.back().rule, "hollow");
 }
 
 TEST(Receipt, HashesWhatAPolicySaysAndNotItsName)

@@ -73,6 +73,42 @@ TEST_F(Docker, ARemovedContainerComesBackFromItsSnapshot)
     EXPECT_EQ(command("docker images -q --filter label=berth.snapshot"), "") << "unused images of ours go";
 }
 
+TEST_F(Docker, ATemplateNobodyUsesIsCollectedOnceItIsOld)
+{
+    made();
+    const auto own = command("docker inspect -f '{{.Config.Image}}' " + ours());
+    // The same as it would look in some years.
+    const std::string age =
+        "import json, sys, tarfile, io\n"
+        "a = tarfile.open(fileobj=sys.stdin.buffer, mode='r|'); b = tarfile.open(fileobj=sys.stdout.buffer, "
+        "mode='w|')\n"
+        "parts = {m.name: (m, a.extractfile(m).read() if m.isfile() else None) for m in a}\n"
+        "manifest = json.loads(parts['manifest.json'][1])\n"
+        "manifest[0]['RepoTags'] = ['berth-template:old']\n"
+        "config = json.loads(parts[manifest[0]['Config']][1]); config['created'] = '2020-01-01T00:00:00Z'\n"
+        "manifest[0]['Config'] = 'old.json'\n"
+        "for name in manifest[0]['Layers']: b.addfile(parts[name][0], io.BytesIO(parts[name][1]))\n"
+        "for name, value in (('old.json', config), ('manifest.json', manifest)):\n"
+        "    text = json.dumps(value).encode(); m = tarfile.TarInfo(name); m.size = len(text)\n"
+        "    b.addfile(m, io.BytesIO(text))\n"
+        "b.close()\n";
+    std::ofstream(data_ + "/age.py") << age;
+    command("docker save " + own + " | python3 " + data_ + "/age.py | docker load -q");
+    const auto templates = [] { return command("docker images -q --filter label=berth.template | wc -l"); };
+    const auto before = templates();
+    ASSERT_TRUE(berth_->run((*berth_->backend("docker"))->collect(data_, true)));
+    EXPECT_EQ(templates(), before) << "a dry run removes nothing";
+    command("docker create --network none --name keeps berth-template:old true");
+    ASSERT_TRUE(berth_->run((*berth_->backend("docker"))->collect(data_, false)));
+    EXPECT_EQ(templates(), before) << "a container is made of it";
+    command("docker rm keeps");
+    const auto collected = berth_->run((*berth_->backend("docker"))->collect(data_, false));
+    ASSERT_TRUE(collected) << collected.error().line();
+    EXPECT_THAT(collected->objects, testing::Contains("image berth-template:old"));
+    EXPECT_EQ(command("docker images -q berth-template:old"), "");
+    EXPECT_EQ(shell("demo", "echo on"), "on\n");
+}
+
 TEST_F(Docker, TheEngineTellsWhatASandboxUses)
 {
     made();

@@ -127,7 +127,8 @@ TEST_F(DockerTls, WithoutACertificateOfOursTheEngineRefuses)
     std::filesystem::copy_file(certificates() + "/ca.pem", half + "/ca.pem");
     const auto error =
         refused_with({{"DOCKER_HOST", host_}, {"DOCKER_TLS_VERIFY", "1"}, {"DOCKER_CERT_PATH", half}});
-    EXPECT_EQ(error.code, Code::Denied) << error.line();
+    // Whether its words come through before the end of the connection is up to the two kernels.
+    EXPECT_TRUE(error.code == Code::Denied || error.code == Code::Unavailable) << error.line();
     EXPECT_THAT(error.line(), HasSubstr("cert.pem and key.pem are looked for in " + half));
 }
 
@@ -140,7 +141,8 @@ TEST_F(DockerTls, ACertificateOfAnotherAuthorityIsRefused)
         std::filesystem::copy_file(certificates("other") + "/" + name, mixed + "/" + name);
     const auto error =
         refused_with({{"DOCKER_HOST", host_}, {"DOCKER_TLS_VERIFY", "1"}, {"DOCKER_CERT_PATH", mixed}});
-    EXPECT_EQ(error.code, Code::Denied) << error.line();
+    EXPECT_TRUE(error.code == Code::Denied || error.code == Code::Unavailable) << error.line();
+    EXPECT_THAT(error.line(), HasSubstr("cert.pem and key.pem are looked for in " + mixed));
 }
 
 TEST_F(DockerTls, PlainWordsToATlsPortAreExplained)

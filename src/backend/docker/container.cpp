@@ -261,6 +261,7 @@ json::Object container_document(const ContainerWish& wish)
     out["Tty"] = false;
     out["Healthcheck"] = json::Object{{"Test", strings({"NONE"})}};
     out["StopSignal"] = "SIGTERM";
+    out["StopTimeout"] = 10; // without it Podman kills at once
     json::Object labels;
     for (const auto& [name, value] : labels_of(spec, wish.labels, wish.image_name)) labels[name] = value;
     out["Labels"] = std::move(labels);

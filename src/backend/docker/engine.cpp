@@ -94,6 +94,12 @@ Error explain_tls(Error error, const EnginePlace& place)
                                     place.text());
     } else if (place.tls && says({"wrong version number", "packet length too long", "http request"})) {
         error.message += ": it does not speak TLS there; unset DOCKER_TLS_VERIFY if that is meant";
+    } else if (place.tls && says({"the connection ended", "unexpected eof"})) {
+        // It may have gone before its reason came through.
+        error.message +=
+            fmt::format(": the engine may want a certificate of ours that it trusts; cert.pem and "
+                        "key.pem are looked for in {}",
+                        where);
     } else if (place.tls &&
                says({"certificate required", "bad certificate", "unknown ca", "handshake failure"})) {
         error.code = Code::Denied;
@@ -225,7 +231,8 @@ Result<json::Value> Engine::post(const std::string& target, const json::Object& 
                                        .target = target,
                                        .headers = {{"Content-Type", "application/json"}},
                                        .body = json::dump(body)}));
-    if (answer.body.empty()) return json::Value{};
+    // Podman says nothing with an end of line.
+    if (answer.body.find_first_not_of(" \r\n") == std::string::npos) return json::Value{};
     return json::parse(answer.body);
 }
 

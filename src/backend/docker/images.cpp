@@ -23,7 +23,6 @@ using namespace std::chrono_literals;
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr std::size_t kLongestLine = std::size_t{64} << 10;
 constexpr HttpLimits kSlow{.patience = 300s, .body = 32_MiB};
-constexpr const char* kRepository = "berth-template";
 
 ByteSource bytes_of(std::shared_ptr<UniqueFd> file)
 {
@@ -85,7 +84,7 @@ Result<std::string> fingerprint(const std::string& path)
 Result<Image> import_root(const Engine& engine, const Template& root)
 {
     BERTH_TRY(const auto print, fingerprint(root.path));
-    const std::string name = fmt::format("{}:{}", kRepository, print);
+    const std::string name = fmt::format("{}:{}", kTemplateRepository, print);
     auto found = find_image(engine, name);
     if (found || found.error().code != Code::NotFound) return found;
     BERTH_TRY(auto source,
@@ -95,7 +94,7 @@ Result<Image> import_root(const Engine& engine, const Template& root)
     const auto imported =
         engine.call({.method = "POST",
                      .target = fmt::format("/images/create?fromSrc=-&repo={}&changes={}", url_encode(name),
-                                           url_encode("LABEL berth.template=1")),
+                                           url_encode(fmt::format("LABEL {}=1", kTemplateMark))),
                      .headers = {{"Content-Type", "application/x-tar"}},
                      .source = std::move(source)},
                     kSlow, [&](std::string_view bytes) { return reader.take(bytes); });

@@ -8,6 +8,10 @@
 
 namespace berth::docker {
 
+/// Images that were made of a root file system: their name, and a label.
+inline constexpr const char* kTemplateRepository = "berth-template";
+inline constexpr const char* kTemplateMark = "berth.template";
+
 /// An image the engine has.
 struct Image {
     std::string id;   ///< "sha256:…"

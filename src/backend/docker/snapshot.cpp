@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <limits>
+#include <set>
+
 #include "backend/docker/sandbox.hpp"
 #include "backend/docker/unpacked.hpp"
 #include "base/hooks.hpp"
@@ -28,6 +31,7 @@ constexpr const char* kFile = "image.tar";
 constexpr const char* kRepository = "berth-snap";
 constexpr const char* kMark = "berth.snapshot";
 constexpr const char* kDefaults = "berth.defaults";
+constexpr auto kTemplateAge = std::chrono::days(1);
 constexpr HttpLimits kSlow{.patience = 300s, .body = 32_MiB};
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
@@ -239,32 +243,63 @@ Result<UniqueFd> lock_images(const InstanceDirs& dirs, ImageUse use)
     return file;
 }
 
+namespace {
+
+/// The ids of images that some container is made of.
+Result<std::set<std::string>> images_in_use(const Engine& engine)
+{
+    BERTH_TRY(const auto document, engine.get("/containers/json?all=1"));
+    BERTH_TRY(const auto all, json::Reader(document).array());
+    std::set<std::string> out;
+    for (const auto& one : all) {
+        BERTH_TRY(const auto id, one.find("ImageID"));
+        if (id) out.insert(id->string().value_or(""));
+    }
+    return out;
+}
+
+/// Takes images away that carry the mark and a name of the repository, were made before a moment, and are in
+/// no use. One that a container is made of meanwhile is refused by the engine.
+Status collect_marked(const Engine& engine, const std::string& mark, const std::string& repository,
+                      std::int64_t before, bool dry_run, Collected& out)
+{
+    BERTH_TRY(const auto used, images_in_use(engine));
+    json::Object filters;
+    filters["label"] = json::Array{json::Value(mark)};
+    BERTH_TRY(const auto document, engine.get("/images/json?filters=" + url_encode(json::dump(filters))));
+    BERTH_TRY(const auto all, json::Reader(document).array());
+    for (const auto& one : all) {
+        BERTH_TRY(const auto id, one.at("Id"));
+        BERTH_TRY(const auto created, one.at("Created"));
+        BERTH_TRY(const auto tags, one.find("RepoTags"));
+        if (!tags || used.contains(id.string().value_or("")) ||
+            created.integer(0, std::int64_t{1} << 40).value_or(before) >= before)
+            continue;
+        BERTH_TRY(const auto names, tags->strings());
+        for (const auto& name : names) {
+            if (!plain_name(name).starts_with(repository + ":")) continue;
+            if (!dry_run && !engine.remove("/images/" + url_encode(name))) continue;
+            out.objects.push_back("image " + name);
+        }
+    }
+    return {};
+}
+
+} // namespace
+
 Result<Collected> collect_images(const Where& where, bool dry_run)
 {
     Collected out;
     BERTH_TRY(const auto lock, lock_images(where.dirs, ImageUse::Collect));
-    json::Object filters;
-    filters["label"] = json::Array{json::Value(kMark)};
-    const auto document = where.engine.get("/images/json?filters=" + url_encode(json::dump(filters)));
-    if (!document && document.error().code == Code::Unavailable)
-        return out; // no engine, nothing of ours in it
-    if (!document) return std::unexpected(document.error());
-    BERTH_TRY(const auto all, json::Reader(*document).array());
-    for (const auto& one : all) {
-        BERTH_TRY(const auto tags, one.find("RepoTags"));
-        if (!tags) continue;
-        BERTH_TRY(const auto names, tags->strings());
-        for (const auto& name : names) {
-            if (!plain_name(name).starts_with(std::string(kRepository) + ":")) continue;
-            if (!dry_run) {
-                // One that a container uses is refused by the engine.
-                const auto gone = where.engine.remove("/images/" + url_encode(name));
-                if (!gone) continue;
-            }
-            out.objects.push_back("image " + name);
-        }
-    }
-    return out;
+    const auto now = std::chrono::floor<std::chrono::seconds>(system_clock().now()).time_since_epoch();
+    auto done = collect_marked(where.engine, kMark, kRepository, std::numeric_limits<std::int64_t>::max(),
+                               dry_run, out);
+    // A template is imported again where it is wanted again: one that was used of late stays.
+    if (done)
+        done = collect_marked(where.engine, kTemplateMark, kTemplateRepository, (now - kTemplateAge).count(),
+                              dry_run, out);
+    if (!done && done.error().code != Code::Unavailable) return std::unexpected(done.error());
+    return out; // without an engine there is nothing of ours in it
 }
 
 } // namespace berth::docker

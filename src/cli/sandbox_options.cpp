@@ -25,7 +25,8 @@ Status add_pair(std::map<std::string, std::string>& into, const std::string& tex
 
 void add_sandbox_options(CLI::App& app, SandboxOptions& o)
 {
-    app.add_option("--backend", o.backend, "Where it runs: local, docker, e2b, exec-server")->type_name("NAME");
+    app.add_option("--backend", o.backend, "Where it runs: local, docker, e2b, exec-server")
+        ->type_name("NAME");
     app.add_option("--template", o.root,
                    "What the root starts from: host, live, a directory, a tar file, or an image "
                    "(oci:PATH[:TAG], docker-archive:FILE[:TAG]; on docker and e2b image:NAME)")

@@ -91,13 +91,14 @@ Status no_name(Context& c)
 /// A server and its client in one command.
 ExecSpec one_command(const std::vector<std::string>& server, const std::vector<std::string>& client)
 {
-    std::vector<std::string> argv{"/bin/sh", "-c",
-                                  "n=$1; shift; i=0; while [ $i -lt $n ]; do eval \"s$i=\\$1\"; w=\"$w "
-                                  "\\\"\\$s$i\\\"\"; shift; i=$((i+1)); done; "
-                                  "eval \"exec $w\" & p=$!; i=0; until \"$@\" 2>/dev/null; do i=$((i+1)); [ $i "
-                                  "-lt 50 ] || exit 1; sleep 0.1; done; "
-                                  "kill $p",
-                                  "sh", std::to_string(server.size())};
+    std::vector<std::string> argv{
+        "/bin/sh", "-c",
+        "n=$1; shift; i=0; while [ $i -lt $n ]; do eval \"s$i=\\$1\"; w=\"$w "
+        "\\\"\\$s$i\\\"\"; shift; i=$((i+1)); done; "
+        "eval \"exec $w\" & p=$!; i=0; until \"$@\" 2>/dev/null; do i=$((i+1)); [ $i "
+        "-lt 50 ] || exit 1; sleep 0.1; done; "
+        "kill $p",
+        "sh", std::to_string(server.size())};
     argv.insert(argv.end(), server.begin(), server.end());
     argv.insert(argv.end(), client.begin(), client.end());
     return Context::command(std::move(argv));

@@ -138,6 +138,8 @@ Result<std::string> check_path(const std::string& path)
     if (path.empty()) return fail(Code::Invalid, "an empty path");
     if (path.find('\0') != std::string::npos) return fail(Code::Invalid, "a path with NUL");
     if (path.size() > 4096) return fail(Code::Invalid, "a path of {} bytes", path.size());
+    for (const auto& part : split(path, '/'))
+        if (part.size() > 255) return fail(Code::Invalid, "a name of {} bytes", part.size());
     return path.starts_with('/') ? path : "/" + path;
 }
 

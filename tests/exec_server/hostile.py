@@ -99,12 +99,14 @@ class Liar:
                 key = next((line.split(":", 1)[1].strip() for line in head.split("\r\n")
                             if line.lower().startswith("sec-websocket-key:")), "")
                 accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest())
-                connection.sendall(f"HTTP/1.1 {self.status} X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n".encode()
+                connection.sendall(f"HTTP/1.1 {self.status} X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: 0\r\n".encode()
                                    + b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
+                if self.status != 101:
+                    return
                 peer = Peer(connection, head)
                 while True:
                     request = peer.read()
-                    if "id" not in request:
+                    if "id" not in request or "method" not in request:
                         continue
                     if request["method"] == "initialize":
                         peer.send({"id": request["id"], "result": self.hello or {

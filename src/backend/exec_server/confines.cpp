@@ -116,8 +116,9 @@ private:
                     out.push_back(exact(fmt::format("{}/{}", place, named.below), access));
             if (!named.below.empty()) return {};
             out.push_back(special(Special::SlashTmp, access));
-            out.push_back(exact("/var/tmp", access));
             out.push_back(special(Special::Tmpdir, access));
+            // The protocol has no word for it: less is granted, nothing less is denied.
+            if (access == FileAccess::Deny) out.push_back(exact("/var/tmp", access));
             return {};
         }
         return no_words(rule);
@@ -174,7 +175,8 @@ Result<Confines> confine(const policy::Policy& policy, const policy::Policy& aro
         if (std::ranges::any_of(policy.files, reads_all))
             writer.out.push_back(special(Special::ProjectRoots, FileAccess::Read));
     }
-    if (!layout.relay.empty()) writer.out.push_back(exact(layout.relay, FileAccess::Read));
+    if (!layout.relay.empty())
+        writer.out.push_back(exact(layout.relay.substr(0, layout.relay.rfind('/')), FileAccess::Read));
     codex::Intent out;
     out.permissions.entries = std::move(writer.out);
     if (policy.network == policy::Network::Host) out.permissions.network = codex::NetworkIntent::Enabled;

@@ -13,7 +13,7 @@ struct Layout {
     std::string own;   ///< of this one: what follows but the relay, and its record
     std::string work;  ///< ":workspace_roots" and ":home"
     std::string tmp;   ///< for a sandbox with a private root
-    std::string relay; ///< our program there; may be empty
+    std::string relay; ///< our program there, in a directory of its own; may be empty
 };
 
 [[nodiscard]] Layout layout_of(const std::string& root, const std::string& native, std::string relay);

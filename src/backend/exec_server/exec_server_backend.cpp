@@ -213,12 +213,13 @@ Status ExecServerBackend::remove(Server& server, const std::string& native)
     for (const auto& part : {layout.work, layout.tmp, layout.own}) {
         auto gone = server.remove(part, own);
         if (gone) continue;
+        // Held to this sandbox: what others have made must not stand in its way.
         const scripted::Command force{
             .script = "d \"$1\"; chmod -R u+rwX -- \"$v\" 2>/dev/null; exec rm -rf -- \"$v\"",
             .arguments = {part},
             .user = {},
             .out = {}};
-        BERTH_TRY(const auto end, server.run(force, own, root));
+        BERTH_TRY(const auto end, server.run(force, confine_own(layout.own), layout.own));
         if (!end.status.success()) return gone;
     }
     return {};

@@ -10,6 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "backend/exec_server/exec_server_backend.hpp"
+#include "backend/exec_server/holdings.hpp"
 #include "base/strings.hpp"
 #include "keeping/exec_follower.hpp"
 #include "keeping/exec_logs.hpp"
@@ -63,7 +64,12 @@ Status ExecServerBackend::begin_exec(const Instance& instance, const ExecSpec& s
     const auto layout = layout_of(instance.layout.root, instance.native, relay);
     if (spec.policy) BERTH_CHECK(policy::check_narrower(*spec.policy, sandbox.policy, roots_of(layout)));
     BERTH_TRY(const auto confines, confine(spec.policy.value_or(sandbox.policy), sandbox.policy, layout));
-    if (spec.policy) BERTH_CHECK(ground_->prove(*spec.policy));
+    if (spec.policy) {
+        auto narrowed = sandbox;
+        narrowed.policy = *spec.policy;
+        BERTH_CHECK(admit(narrowed));
+        BERTH_CHECK(ground_->prove(*spec.policy));
+    }
     auto env = sandbox.env;
     for (const auto& [name, value] : spec.env) env[name] = value;
     env.try_emplace("PATH", kPath);

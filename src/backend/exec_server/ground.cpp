@@ -6,14 +6,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
 #include "keeping/keeper_image.hpp"
-#include "policy/target.hpp"
 
 namespace berth::exec_server {
 
@@ -39,14 +36,6 @@ constexpr std::string_view kTryNetwork = R"(
 n=$(cat /proc/net/route 2>/dev/null | wc -l); [ "$n" -le 1 ] || echo routes
 grep -v ' lo$' /proc/net/ipv6_route 2>/dev/null | grep -q . && echo routes
 command -v bash >/dev/null && bash -c 'exec 3<>/dev/tcp/$1/$2' bash "$1" "$2" 2>/dev/null && echo connects
-exit 0
-)";
-
-constexpr std::string_view kTryGlobs = R"(
-d "$1"; p=$v
-cat "$p/work/open.txt" 2>/dev/null
-cat "$p/work/a.hidden" 2>/dev/null
-(echo made-later > "$p/work/b.hidden") 2>/dev/null; cat "$p/work/b.hidden" 2>/dev/null
 exit 0
 )";
 
@@ -141,11 +130,17 @@ Result<std::string> Ground::id()
 Result<std::string> Ground::find_relay(const std::string& root)
 {
     BERTH_TRY(const auto program, image_bytes());
-    const auto confines = confine_own(root);
-    const std::string path = fmt::format("{}/relay-{}", root, sha256_hex(program).substr(0, 16));
+    // A directory of its own: it can be shown by itself, and nothing else is looked at when it is written to.
+    const std::string directory = root + "/program";
+    const auto confines = confine_own(directory);
+    if (auto made = server_.make_directory(directory, confine_own(root)); !made) {
+        const auto before = server_.exists(directory, confine_own(root));
+        if (!before || !*before) return std::unexpected(std::move(made).error());
+    }
+    const std::string path = fmt::format("{}/relay-{}", directory, sha256_hex(program).substr(0, 16));
     const auto there = server_.read_file(path, confines, program.size());
     if (there && *there == program) return path;
-    const std::string fresh = fmt::format("{}/.relay-{}", root, random_hex(8));
+    const std::string fresh = fmt::format("{}/.relay-{}", directory, random_hex(8));
     BERTH_CHECK(server_.write_text(fresh, confines, program));
     // Renamed: a program that runs cannot be written to, and nobody starts half of one.
     const scripted::Command place{
@@ -153,7 +148,7 @@ Result<std::string> Ground::find_relay(const std::string& root)
         .arguments = {fresh, path},
         .user = {},
         .out = {}};
-    BERTH_TRY(const auto end, server_.run(place, confines, root));
+    BERTH_TRY(const auto end, server_.run(place, confines, directory));
     if (end.status.success()) return path;
     (void)server_.remove(fresh, confines);
     return std::unexpected(scripted::error_of_words(end.err, "placing berth's program at the exec-server"));
@@ -164,9 +159,6 @@ Status Ground::prove(const policy::Policy& policy)
     if (unconfined(policy)) return {};
     BERTH_CHECK(tried(Trial::Files));
     if (policy.network == policy::Network::Off) BERTH_CHECK(tried(Trial::Network));
-    const bool globs =
-        std::ranges::any_of(policy.files, [](const auto& rule) { return policy::is_pattern(rule.target); });
-    if (globs) BERTH_CHECK(tried(Trial::Globs));
     return {};
 }
 
@@ -231,23 +223,6 @@ Status Ground::attempt(Trial trial, const Layout& place)
             return fail(Code::Unsupported, "the network of the exec-server cannot be looked at");
         if (has(said, "routes")) return broken("a command without network has routes");
         if (has(said, "connects")) return broken("a command without network made a connection");
-        return {};
-    }
-    case Trial::Globs: {
-        BERTH_CHECK(server_.write_text(place.work + "/open.txt", own, "visible"));
-        BERTH_CHECK(server_.write_text(place.work + "/a.hidden", own, secret));
-        policy.files = {
-            {policy::Access::Read, policy::Symbolic{policy::Symbol::Root, {}}},
-            {policy::Access::Write, policy::Symbolic{policy::Symbol::WorkspaceRoots, {}}},
-            {policy::Access::Deny, policy::Symbolic{policy::Symbol::WorkspaceRoots, "**/*.hidden"}}};
-        command.script = kTryGlobs;
-        BERTH_TRY(const auto said, run());
-        if (!has(said, "visible"))
-            return fail(Code::Unsupported, "patterns make everything unreadable at this exec-server");
-        if (has(said, secret) || has(said, "made-later"))
-            return fail(Code::Unsupported,
-                        "rules on patterns do not hold at this exec-server: a file {} was read",
-                        has(said, secret) ? "of the pattern" : "of the pattern that was made later");
         return {};
     }
     }

@@ -26,7 +26,7 @@ public:
     [[nodiscard]] Status prove(const policy::Policy& policy);
 
 private:
-    enum class Trial { Files, Network, Globs };
+    enum class Trial { Files, Network };
 
     [[nodiscard]] Result<std::string> find_root();
     [[nodiscard]] Result<std::string> find_relay(const std::string& root);

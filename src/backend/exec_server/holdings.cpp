@@ -14,9 +14,13 @@ policy::Holdings hold()
     const std::string intent = "the intent of each call; tried at the server before the first sandbox";
     have.set(Feature::PrivateRoot, Tier::Vendor,
              "the server's programs to read and directories of its own: " + intent);
-    for (const Feature feature : {Feature::ReadOnlyPaths, Feature::WritablePaths, Feature::DeniedPaths,
-                                  Feature::Globs, Feature::NetworkOff})
+    for (const Feature feature :
+         {Feature::ReadOnlyPaths, Feature::WritablePaths, Feature::DeniedPaths, Feature::NetworkOff})
         have.set(feature, Tier::Vendor, intent);
+    have.set(
+        Feature::Globs, Tier::None,
+        "no exec-server holds patterns for files made later: berth's refuses them, Codex's looks once; name "
+        "the paths");
     have.set(Feature::NetworkHost, Tier::Vendor, "the server's own network, where it grants that");
     have.set(
         Feature::ProtectedNames, Tier::None,

@@ -162,7 +162,9 @@ private:
         websocket::response_type response;
         const auto [error] =
             co_await stream_.async_handshake(response, config_.place.authority(), config_.target, as_value);
-        if (error) co_return refused(config_, response.result_int(), error);
+        // Without an answer the response says nothing.
+        const bool declined = error == websocket::error::upgrade_declined;
+        if (error) co_return refused(config_, declined ? response.result_int() : 0, error);
         co_return std::nullopt;
     }
 

@@ -32,6 +32,14 @@ Result<UniqueFd> open_directory(int parent, const std::string& name, const std::
     return fd;
 }
 
+/// A directory that its owner has closed: whoever may remove it may open it. By descriptor, so that nothing
+/// that takes its place is meant.
+bool unlock(int parent, const std::string& name)
+{
+    const UniqueFd object(::openat(parent, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    return object && ::chmod(fmt::format("/proc/thread-self/fd/{}", object.get()).c_str(), 0700) == 0;
+}
+
 Status remove_entry(const Bound& bound, int parent, const std::string& name, const std::string& real,
                     int depth)
 {
@@ -43,7 +51,10 @@ Status remove_entry(const Bound& bound, int parent, const std::string& name, con
         if (::unlinkat(parent, name.c_str(), 0) != 0) return refused(errno, real);
         return {};
     }
-    BERTH_TRY(const auto directory, open_directory(parent, name, real));
+    auto opened = open_directory(parent, name, real);
+    if (!opened && opened.error().sys.value() == EACCES && unlock(parent, name))
+        opened = open_directory(parent, name, real);
+    BERTH_TRY(const auto directory, std::move(opened));
     BERTH_TRY(const auto names, list_names(directory.get()));
     for (const auto& one : names)
         BERTH_CHECK(remove_entry(bound, directory.get(), one, below(real, one), depth + 1));

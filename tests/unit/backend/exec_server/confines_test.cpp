@@ -18,7 +18,7 @@ namespace {
 using codex::FileAccess;
 using testing::HasSubstr;
 
-const Layout kLayout = layout_of("/srv/boxes", "sbx_one", "/srv/boxes/relay-1");
+const Layout kLayout = layout_of("/srv/boxes", "sbx_one", "/srv/boxes/program/relay-1");
 
 policy::Policy rules(std::vector<std::pair<policy::Access, const char*>> all)
 {
@@ -55,7 +55,7 @@ std::string text_of(const policy::Policy& policy) { return text_of(policy, polic
 TEST(Confine, GivesAPrivateRootProgramsAndItsOwnDirectories)
 {
     EXPECT_EQ(text_of(*policy::preset("sandbox")), "read minimal\nwrite project_roots\n"
-                                                   "write /srv/boxes/sbx_one/tmp\nread /srv/boxes/relay-1\n");
+                                                   "write /srv/boxes/sbx_one/tmp\nread /srv/boxes/program\n");
 }
 
 TEST(Confine, KeepsSymbolsAndHidesOtherSandboxes)
@@ -67,9 +67,9 @@ TEST(Confine, KeepsSymbolsAndHidesOtherSandboxes)
                                      {Deny, ":workspace_roots/secrets"},
                                      {Deny, ":workspace_roots/**/*.env"},
                                      {Deny, "/etc/shadow"}}));
-    EXPECT_EQ(text, "read root\nwrite project_roots\nwrite slash_tmp\nwrite /var/tmp\nwrite tmpdir\n"
+    EXPECT_EQ(text, "read root\nwrite project_roots\nwrite slash_tmp\nwrite tmpdir\n"
                     "deny project_roots/secrets\ndeny roots:**/*.env\ndeny /etc/shadow\n"
-                    "deny /srv/boxes\nread project_roots\nread /srv/boxes/relay-1\n");
+                    "deny /srv/boxes\nread project_roots\nread /srv/boxes/program\n");
     // What no rule covers cannot be reached: the workspace is none that is covered here.
     EXPECT_THAT(text_of(rules({{Write, ":tmpdir"}})), testing::Not(HasSubstr("project_roots")));
 }
@@ -78,7 +78,7 @@ TEST(Confine, HasARootOfItsOwnForACommandOfAPrivateOne)
 {
     const auto sandbox = *policy::preset("sandbox");
     EXPECT_EQ(text_of(*policy::preset("read-only"), sandbox),
-              "read minimal\nread project_roots\nread /srv/boxes/sbx_one/tmp\nread /srv/boxes/relay-1\n");
+              "read minimal\nread project_roots\nread /srv/boxes/sbx_one/tmp\nread /srv/boxes/program\n");
 }
 
 TEST(Confine, SendsNothingOnlyWhereThatWasAskedForInSoManyWords)

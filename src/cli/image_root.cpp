@@ -14,7 +14,7 @@ Status use_pulled_image(const Common& common, const std::string& backend, Sandbo
     if (!image)
         return fail(Code::NotFound, "image {} is not here: berth template pull {}", reference.text(),
                     spec.root.path);
-    spec.root = Template{.kind = Template::Kind::Oci, .path = image->path, .tag = {}};
+    spec.root = Template{.kind = Template::Kind::Oci, .path = image->path, .tag = image->tag};
     return {};
 }
 

@@ -34,7 +34,7 @@ const std::vector<Verb>& verbs()
         {"attach", "Use an instance that somebody else made", attach_verb},
         {"detach", "Let a borrowed instance go", detach_verb},
         {"volume", "List or remove volumes", volume_verb},
-        {"template", "Fetch images from registries, list or remove them", template_verb},
+        {"template", "Fetch or import images, list or remove them", template_verb},
         {"events", "Tell what happened to sandboxes", events_verb},
         {"gc", "Collect what is idle, overdue or left behind", gc_verb},
         {"exec", "Run a command in a sandbox that exists", exec_verb},

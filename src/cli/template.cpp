@@ -19,6 +19,7 @@ namespace {
 struct TemplateOptions {
     Common common;
     std::string name;
+    std::string source;
     std::string username;
     bool password_stdin = false;
     bool dry_run = false;
@@ -31,7 +32,7 @@ json::Object image_json(const distribution::KeptImage& image)
     out["digest"] = "sha256:" + image.digest;
     out["bytes"] = image.bytes;
     out["created"] = rfc3339(image.created);
-    out["template"] = "oci:" + image.path;
+    out["template"] = to_string(Template{.kind = Template::Kind::Oci, .path = image.path, .tag = image.tag});
     return out;
 }
 
@@ -78,6 +79,22 @@ Result<int> pull(const TemplateOptions& o)
     say(fmt::format("pulled {} (sha256:{}, {})", got->name, got->digest.substr(0, 12),
                     brief(Bytes{got->bytes})));
     return print("image:" + got->name + "\n");
+}
+
+Result<int> import(const TemplateOptions& o)
+{
+    BERTH_TRY(const auto root, parse_template(o.source));
+    if (root.kind != Template::Kind::Oci && root.kind != Template::Kind::Tar)
+        return fail(Code::Invalid, "'{}' is no image: oci:PATH[:TAG] or docker-archive:PATH[:TAG] is",
+                    printable(o.source, 100));
+    BERTH_TRY(const auto reference, distribution::parse_reference(o.name));
+    BERTH_TRY(const auto path, state_path(o.common));
+    BERTH_TRY(const auto images, distribution::Images::open(path));
+    BERTH_CHECK(images.sweep());
+    BERTH_TRY(const auto got, images.import(reference, root.path, root.tag));
+    if (o.common.json) return print_document(image_json(got));
+    say(fmt::format("imported {} ({})", got.name, brief(Bytes{got.bytes})));
+    return print("image:" + got.name + "\n");
 }
 
 Result<int> list(const TemplateOptions& o)
@@ -152,7 +169,8 @@ int template_verb(int argc, char** argv)
         "Images from registries, for the roots of sandboxes: pulled once, then --template image:NAME.\n\n"
         "Example:\n"
         "  berth template pull alpine:3.20\n"
-        "  berth run --template image:alpine:3.20 -- cat /etc/os-release\n",
+        "  berth run --template image:alpine:3.20 -- cat /etc/os-release\n"
+        "  berth template import docker-archive:mine.tar mine:1\n",
         "berth template");
     TemplateOptions o;
     auto* pull_it = app.add_subcommand("pull", "Fetch an image; a name that is there is asked for again");
@@ -165,15 +183,21 @@ int template_verb(int argc, char** argv)
         ->add_option("--username", o.username, "Log in as this one; the password is BERTH_REGISTRY_PASSWORD")
         ->type_name("NAME");
     pull_it->add_flag("--password-stdin", o.password_stdin, "Read the password's line from stdin");
+    auto* take = app.add_subcommand("import", "Copy an image that lies here as a layout or an archive");
+    take->add_option("source", o.source,
+                     "oci:PATH[:TAG], oci-archive:PATH[:TAG] or docker-archive:PATH[:TAG]")
+        ->type_name("IMAGE")
+        ->required();
+    take->add_option("name", o.name, "What it is called from now on")->type_name("NAME")->required();
     auto* ls = app.add_subcommand("ls", "List them");
     auto* rm = app.add_subcommand("rm", "Remove one; not while a sandbox or snapshot stands on it");
     rm->add_option("name", o.name, "Its name, or the beginning of its digest")->type_name("NAME")->required();
     rm->add_flag("--dry-run", o.dry_run, "Say what would be removed, and remove nothing");
-    for (auto* verb : {pull_it, ls, rm}) add_common(*verb, o.common);
+    for (auto* verb : {pull_it, take, ls, rm}) add_common(*verb, o.common);
     app.require_subcommand(1);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;
-    const auto code = *pull_it ? pull(o) : *ls ? list(o) : remove(o);
+    const auto code = *pull_it ? pull(o) : *take ? import(o) : *ls ? list(o) : remove(o);
     return code ? *code : report(code.error(), o.common);
 }
 

@@ -10,7 +10,11 @@
 #include "base/json_reader.hpp"
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
+#include "image/digest.hpp"
 #include "image/oci_choose.hpp"
+#include "image/oci_layout.hpp"
+#include "image/oci_template.hpp"
+#include "sys/copy_tree.hpp"
 #include "sys/remove_tree.hpp"
 
 namespace berth::distribution {
@@ -110,6 +114,26 @@ Status fill(int dir, Registry& registry, const Resolved& what, const FetchWish& 
     return replace_file_at(dir, "oci-layout", R"({"imageLayoutVersion":"1.0.0"})");
 }
 
+/// A layout's tree or an archive's file below `dir`; how many bytes.
+Result<std::uint64_t> copy_in(int source, bool directory, int dir, const std::string& name)
+{
+    if (directory) {
+        BERTH_TRY(const auto copied, sys::copy_tree(source, dir, name));
+        return copied.bytes;
+    }
+    if (::lseek(source, 0, SEEK_SET) != 0) return fail_errno("rewinding an archive");
+    const UniqueFd file(::openat(dir, name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+    if (!file) return fail_errno("making {}", name);
+    std::string piece(std::size_t{1} << 20, '\0');
+    for (std::uint64_t bytes = 0;;) {
+        const auto n = ::read(source, piece.data(), piece.size());
+        if (n < 0) return fail_errno("reading an archive");
+        if (n == 0) return bytes;
+        bytes += static_cast<std::uint64_t>(n);
+        BERTH_CHECK(write_all(file.get(), std::string_view(piece.data(), static_cast<std::size_t>(n))));
+    }
+}
+
 std::string name_file(const Reference& reference)
 {
     return fmt::format("{}{}.json", kName, sha256_hex(reference.text()));
@@ -131,6 +155,11 @@ Result<std::optional<KeptImage>> Images::at(const std::string& digest) const
     BERTH_TRY(const auto document, json::parse(*ready));
     const json::Reader reader(document);
     KeptImage out{.digest = digest, .path = fmt::format("{}/{}", cache_.path(), name)};
+    BERTH_TRY(const auto inner, reader.find("inner"));
+    if (inner) {
+        BERTH_TRY(const auto below, inner->string());
+        out.path += "/" + below;
+    }
     BERTH_TRY(const auto bytes, reader.at("bytes"));
     BERTH_TRY(const auto count, bytes.integer(0, INT64_MAX));
     out.bytes = static_cast<std::uint64_t>(count);
@@ -172,12 +201,56 @@ Result<KeptImage> Images::fetch(const FetchWish& wish) const
 Result<KeptImage> Images::pull(const FetchWish& wish) const
 {
     BERTH_TRY(auto image, fetch(wish));
-    image.name = wish.reference.text();
+    return give_name(std::move(image), wish.reference);
+}
+
+Result<KeptImage> Images::give_name(KeptImage image, const Reference& reference) const
+{
+    image.name = reference.text();
     json::Object out;
     out["name"] = image.name;
     out["digest"] = image.digest;
-    BERTH_CHECK(replace_file_at(cache_.dir(), name_file(wish.reference), json::dump(out)));
+    out["tag"] = image.tag;
+    BERTH_CHECK(replace_file_at(cache_.dir(), name_file(reference), json::dump(out)));
     return image;
+}
+
+Result<KeptImage> Images::import(const Reference& reference, const std::string& path,
+                                 const std::string& tag) const
+{
+    UniqueFd source(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    struct stat st{};
+    if (!source || ::fstat(source.get(), &st) != 0) return fail_errno("opening {}", printable(path));
+    const bool directory = S_ISDIR(st.st_mode);
+    std::string digest;
+    if (directory) {
+        UniqueFd dir(::fcntl(source.get(), F_DUPFD_CLOEXEC, 0));
+        const image::oci::Layout layout(std::move(dir), printable(path));
+        BERTH_TRY([[maybe_unused]] const auto found, image::oci::find_image(layout, tag));
+        BERTH_TRY(const auto index, layout.read(layout.has("oci-layout") ? "index.json" : "manifest.json"));
+        digest = sha256_hex(index);
+    } else {
+        if (!image::is_image_archive(path))
+            return fail(Code::Invalid, "{} is neither a layout nor an archive of an image", printable(path));
+        BERTH_TRY(digest, image::sha256_of(source.get(), printable(path)));
+    }
+    const std::string inner = directory ? "layout" : "archive.tar";
+    BERTH_TRY(auto known, at(digest));
+    if (!known) {
+        BERTH_TRY(const auto lock, cache_.lock(fmt::format("{}{}", kFetch, digest.substr(0, 32)), {}));
+        BERTH_CHECK(cache_.make(lock, std::string(kImage) + digest, [&](int dir) -> Result<std::string> {
+            BERTH_TRY(const auto bytes, copy_in(source.get(), directory, dir, inner));
+            json::Object ready;
+            ready["bytes"] = bytes;
+            ready["created"] = system_clock().now().time_since_epoch().count();
+            ready["inner"] = inner;
+            return json::dump(ready);
+        }));
+        BERTH_TRY(known, at(digest));
+        if (!known) return fail(Code::Internal, "image {} is gone again", digest);
+    }
+    known->tag = tag;
+    return give_name(*std::move(known), reference);
 }
 
 Result<std::optional<KeptImage>> Images::find(const Reference& reference) const
@@ -189,7 +262,12 @@ Result<std::optional<KeptImage>> Images::find(const Reference& reference) const
     BERTH_TRY(const auto digest, json::Reader(document).at("digest"));
     BERTH_TRY(const auto digits, digest.string());
     BERTH_TRY(auto image, at(digits));
-    if (image) image->name = reference.text();
+    if (!image) return image;
+    image->name = reference.text();
+    BERTH_TRY(const auto tag, json::Reader(document).find("tag"));
+    if (tag) {
+        BERTH_TRY(image->tag, tag->string());
+    }
     return image;
 }
 

@@ -11,11 +11,12 @@
 
 namespace berth::distribution {
 
-/// An image on this machine, as an OCI layout.
+/// An image on this machine.
 struct KeptImage {
     std::string name; ///< in full; empty: fetched for somebody, without a name here
     std::string digest;
-    std::string path; ///< the layout: what a template "oci:PATH" takes
+    std::string path; ///< a layout, or an archive of one: what a template "oci:PATH[:TAG]" takes
+    std::string tag;  ///< of several in it; may be empty
     std::uint64_t bytes = 0;
     WallTime created{};
 };
@@ -43,7 +44,11 @@ public:
     /// The same, and it has the name from now on.
     [[nodiscard]] Result<KeptImage> pull(const FetchWish& wish) const;
 
-    /// One that pull() has named.
+    /// One that lies here as a layout or an archive (`docker save`), copied and under a name from now on.
+    [[nodiscard]] Result<KeptImage> import(const Reference& reference, const std::string& path,
+                                           const std::string& tag) const;
+
+    /// One that pull() or import() has named.
     [[nodiscard]] Result<std::optional<KeptImage>> find(const Reference& reference) const;
     /// All that have a name, by name; then those without.
     [[nodiscard]] Result<std::vector<KeptImage>> list() const;
@@ -55,6 +60,7 @@ public:
 private:
     explicit Images(image::Cache cache) : cache_(std::move(cache)) {}
     [[nodiscard]] Result<std::optional<KeptImage>> at(const std::string& digest) const;
+    [[nodiscard]] Result<KeptImage> give_name(KeptImage image, const Reference& reference) const;
 
     image::Cache cache_;
 };

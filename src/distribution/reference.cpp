@@ -73,6 +73,10 @@ Result<Reference> parse_reference(std::string_view text)
         rest = rest.substr(slash + 1);
         if (!only(out.registry, fmt::format("{}.-:[]", kUpper)) || out.registry.size() > kLongest)
             return bad("its registry has no name of a machine");
+        const auto port = out.registry.rfind(':');
+        if (port != std::string::npos && out.registry.find(']', port) == std::string::npos &&
+            !parse_int(out.registry.substr(port + 1), 1, 65535, "port"))
+            return bad("its registry has no port of a machine");
     } else {
         out.registry = kUsual;
     }

@@ -83,6 +83,17 @@ def an_image_is_pulled_listed_used_and_removed(server: Server):
         assert again["created"] == got["created"], "nothing was fetched a second time"
         by_digest = f"{host.host}/some/image@{IMAGE.digest}"
         assert document(berth(server, "template", "pull", by_digest, "--json"))["digest"] == IMAGE.digest
+        # What lies here already: a layout, and an archive of one.
+        layout = got["template"].removeprefix("oci:")
+        archive = place_of(server, "image.tar")
+        subprocess.run(["tar", "-C", layout, "-cf", archive, "oci-layout", "index.json", "blobs"], check=True)
+        for source in ("oci:" + layout, "docker-archive:" + archive):
+            good = document(berth(server, "template", "import", source, "mine/own:1", "--json"))
+            assert good["name"] == "docker.io/mine/own:1", good
+            ran = berth(server, "run", "--template", "image:mine/own:1", "--", "cat", "/etc/mark")
+            assert (ran.returncode, ran.stdout) == (0, "from the image\n"), (source, ran)
+            assert berth(server, "template", "rm", "mine/own:1").returncode == 0
+        assert berth(server, "template", "import", "docker-archive:/etc/passwd", "x").returncode == 2
         made = document(berth(server, "create", "--template", "image:" + name, "--json"))
         refused = berth(server, "template", "rm", name)
         assert refused.returncode == 4 and "is made from this image" in refused.stderr, refused

@@ -151,7 +151,7 @@ Task<Status> Builder::base(Work& work)
     const auto name = "b" + build.id.substr(0, 8) + build.id.substr(9, 4);
     Result<Acquired> made = fail(Code::Internal, "nothing was made");
     std::string snapshot;
-    std::string layout;
+    std::optional<Template> layout;
     if (!work.wish.from_template.empty()) {
         work.log.add("info", "FROM template " + printable(work.wish.from_template, 100));
         BERTH_CO_TRY(auto from,
@@ -171,8 +171,7 @@ Task<Status> Builder::base(Work& work)
         request.retention.lifetime = std::chrono::ceil<std::chrono::seconds>(kBuildTime * 2);
         BERTH_CO_TRY(request.spec.policy, policy::preset("sandbox"));
         request.spec.labels[std::string(kTenantLabel)] = work.one.built->tenant;
-        if (!layout.empty())
-            request.spec.root = Template{.kind = Template::Kind::Oci, .path = layout, .tag = {}};
+        if (layout) request.spec.root = *layout;
         made = co_await lifecycle.acquire(std::move(request));
     } else {
         made = co_await lifecycle.restore(snapshot, {.as_new = true, .name = name, .key = key});
@@ -185,13 +184,13 @@ Task<Status> Builder::base(Work& work)
     const auto root =
         co_await where->stat_file(Lifecycle::handle(work.record), {.path = "/", .user = "root"});
     if (!root) work.root = "user";
-    if (layout.empty()) co_return Status{};
+    if (!layout) co_return Status{};
     co_return co_await add_account(work);
 }
 
 /// Where the image lies as a layout. One that the operator has pulled is everybody's; any other is asked for
 /// with the tenant's own login, from registries the operator allows.
-Task<Result<std::string>> Builder::image(Work& work)
+Task<Result<Template>> Builder::image(Work& work)
 {
     work.log.add("info", "FROM " + printable(work.wish.from_image, 200));
     BERTH_CO_TRY(auto reference, distribution::parse_reference(work.wish.from_image));
@@ -216,7 +215,7 @@ Task<Result<std::string>> Builder::image(Work& work)
     });
     if (!fetched) co_return std::unexpected(fetched.error());
     work.log.add("info", fmt::format("sha256:{}, {}", fetched->digest, brief(Bytes{fetched->bytes})));
-    co_return fetched->path;
+    co_return Template{.kind = Template::Kind::Oci, .path = fetched->path, .tag = fetched->tag};
 }
 
 /// Clients count on an account `user` with a home of its own, which few images have.

@@ -38,7 +38,7 @@ private:
     static constexpr std::size_t kFetches = 3;
 
     struct Work; ///< one build under way
-    Task<Result<std::string>> image(Work& work);
+    Task<Result<Template>> image(Work& work);
     Task<Status> add_account(Work& work);
     Task<void> carry_out(Templates::One one, BuildStart wish);
     Task<Status> steps(Work& work);

@@ -32,7 +32,9 @@ TEST(Reference, OfItselfIsTheSame)
 {
     for (const char* text : {"alpine", "localhost:5000/x/y:1", "quay.io/a/b"}) {
         const auto once = parse_reference(text);
-        EXPECT_EQ(parse_reference(once->text()), once);
+        const auto again = parse_reference(once->text());
+        ASSERT_TRUE(again) << text;
+        EXPECT_EQ(*again, *once);
     }
 }
 

@@ -364,9 +364,11 @@ Status ExecServerBackend::end_execs(const std::string& native)
     const auto directory = state_.instance(native);
     if (!directory && directory.error().code == Code::NotFound) return {};
     if (!directory) return std::unexpected(directory.error());
-    BERTH_TRY(const auto all, keeping::list_logs(directory->get(), keeping::LogKeeper::Lives));
+    const auto all = keeping::list_logs(directory->get(), keeping::LogKeeper::Lives);
+    if (!all && all.error().code == Code::NotFound) return {}; // somebody else destroys it, too
+    if (!all) return std::unexpected(all.error());
     std::vector<RunningPtr> ending;
-    for (const auto& one : all) {
+    for (const auto& one : *all) {
         if (!one.running) continue;
         const auto running = taken(native, one.id);
         if (!running) continue; // it has ended, or nobody can reach it any more

@@ -122,7 +122,7 @@ Status RunningExec::start(const ExecSpec& spec, const std::string& cwd, const La
             changed_.wait_for(lock, kLook);
         if (failed_) return std::unexpected(keeping::start_error(failed_->first, failed_->second, spec, cwd));
         if (bad_) return std::unexpected(*bad_);
-        if (done_)
+        if (done_ && !begun_)
             return fail(Code::Unsupported,
                         "berth's own program cannot run at the exec-server: another kind of machine, or no "
                         "programs may be started below {}",

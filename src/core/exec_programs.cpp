@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace berth {
 
@@ -12,14 +13,32 @@ struct Waiting {
     bool taken = false;
 };
 
-std::mutex mutex;
+constinit std::mutex mutex;
 std::map<std::string, Waiting>& all()
 {
     static std::map<std::string, Waiting> programs;
     return programs;
 }
 
+std::set<std::string, std::less<>>& takers()
+{
+    static std::set<std::string, std::less<>> names;
+    return names;
+}
+
 } // namespace
+
+TakesPrograms::TakesPrograms(std::string backend)
+{
+    const std::scoped_lock lock(mutex);
+    takers().insert(std::move(backend));
+}
+
+bool takes_programs(std::string_view backend)
+{
+    const std::scoped_lock lock(mutex);
+    return takers().contains(backend);
+}
 
 GivenProgram::GivenProgram(std::string exec, int program) : exec_(std::move(exec))
 {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/unique_fd.hpp"
 
@@ -22,6 +23,13 @@ public:
 private:
     std::string exec_;
 };
+
+/// Said by a backend, under its name, that it runs programs that are brought: whoever brings one asks first,
+/// because any other backend would look for argv[0].
+struct TakesPrograms {
+    explicit TakesPrograms(std::string backend);
+};
+[[nodiscard]] bool takes_programs(std::string_view backend);
 
 /// The program of an exec, borrowed; -1: it has none.
 [[nodiscard]] int program_of(const std::string& exec);

@@ -10,6 +10,25 @@ namespace berth {
 namespace {
 
 constexpr std::string_view kProved = "berth.policy_proved";
+constexpr std::size_t kMostReceipts = 100; ///< of one sandbox at a time
+constexpr auto kLockPatience = std::chrono::seconds(60);
+
+/// A sandbox did not stand the proof for which it had taken the key: whoever had it has it again, in one
+/// step. False: there is nobody to give it to.
+Result<bool> give_key_back(Store& store, const std::string& failed_id, const std::string& old_id)
+{
+    BERTH_TRY(auto failed, store.find(failed_id));
+    BERTH_TRY(auto old, store.find(old_id));
+    if (!failed || !old || old->superseded_by != failed_id || old->state == State::Destroyed) return false;
+    const auto now = system_clock().now();
+    failed->superseded_by = old_id;
+    old->superseded_by.clear();
+    failed->changed = old->changed = now;
+    const std::vector<LedgerEvent> told{events::other(*failed, "berth.sandbox_superseded", old_id)};
+    const auto done = store.replace(*std::move(failed), *std::move(old), told);
+    if (!done) return std::unexpected(done.error());
+    return true;
+}
 
 } // namespace
 
@@ -17,6 +36,8 @@ Task<Result<prove::Receipt>> Proving::prove(std::string ref)
 {
     BERTH_CO_TRY(const auto used, co_await lifecycle_.use(std::move(ref)));
     const SandboxRecord& record = used.record;
+    BERTH_CO_TRY(const auto alone, KeyLock::try_take(data_ + "/lock", "prove:" + record.id()));
+    if (!alone) co_return fail(Code::Conflict, "a proof of {} is under way", record.id());
     BERTH_CO_TRY(auto* const where, co_await lifecycle_.backend(record.backend));
     const prove::Wish wish{.sandbox = record.id(), .generation = record.generation, .data = data_};
     auto receipt = co_await prove::prove(*where, Lifecycle::handle(record), record.spec, wish);
@@ -32,6 +53,11 @@ Task<Result<prove::Receipt>> Proving::prove(std::string ref)
 
 Task<Result<Acquired>> Proving::acquire(AcquireRequest request)
 {
+    const std::string key = request.key;
+    std::optional<SandboxRecord> before;
+    if (!key.empty()) {
+        BERTH_CO_TRY(before, co_await pool_.call([&] { return lifecycle_.store().find_key(key); }));
+    }
     BERTH_CO_TRY(auto acquired, co_await lifecycle_.acquire(std::move(request)));
     const std::string id = acquired.record.id();
     auto receipt = co_await prove(id);
@@ -42,6 +68,15 @@ Task<Result<Acquired>> Proving::acquire(AcquireRequest request)
                       : std::move(receipt).error();
     std::string what = fmt::format("handing out {}, which is left as it was", id);
     if (acquired.tier == Tier::Fresh) {
+        if (before) {
+            BERTH_CO_TRY(const auto held,
+                         co_await KeyLock::take(data_ + "/lock", "key:" + key, kLockPatience));
+            BERTH_CO_TRY(const bool back, co_await pool_.call([&] {
+                return give_key_back(lifecycle_.store(), id, before->id());
+            }));
+            if (back)
+                error = std::move(error).while_doing(fmt::format("giving the key back to {}", before->id()));
+        }
         const auto gone = co_await lifecycle_.destroy(id);
         what = gone
                    ? fmt::format("handing out {}, which was destroyed", id)
@@ -63,6 +98,8 @@ Task<Result<std::vector<json::Object>>> Proving::receipts(std::string ref)
             event.data.erase("sandbox_id");
             out.push_back(std::move(event.data));
         }
+        if (out.size() > kMostReceipts)
+            out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(kMostReceipts));
         if (last) co_return out;
     }
 }

@@ -59,7 +59,10 @@ void memory(const Words& w, Answer& answer)
     const pid_t child = ::fork();
     if (child < 0) return say(answer, Outcome::Unclear, false, "no process");
     if (child == 0) {
-        // Whoever must die for it: this one.
+        // Whoever must die for it: this one. Its /proc is its own only while it can be looked at, so it
+        // first lets go of everything that could be answered with.
+        ::close_range(0, ~0U, 0);
+        ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (fd >= 0) (void)!::write(fd, "1000", 4);
         for (std::size_t have = 0; have < wanted; have += step) {

@@ -1,5 +1,7 @@
 // Reads the acts, runs each in a child with a deadline, and tells what came of it.
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -25,6 +27,8 @@ constexpr int kAllSeconds = 120;
 
 char input[kMaxInput + 1];
 char run_token[32] = "0";
+char nonce[80] = "-"; ///< leads every line: only whoever reads our input knows it
+pid_t running = 0;    ///< the act
 int counter = 0;
 
 char* path_room()
@@ -76,8 +80,8 @@ void tell(const char* number, const Answer& answer)
     for (const char* c = answer.text; *c != '\0' && n + 1 < sizeof text; ++c)
         text[n++] = *c >= ' ' && *c < 127 ? *c : '?';
     text[n] = '\0';
-    const int size = std::snprintf(line, sizeof line, "%.12s\t%s\t%d\t%s\n", number, name_of(answer.outcome),
-                                   answer.sure ? 1 : 0, text);
+    const int size = std::snprintf(line, sizeof line, "%s\t%.12s\t%s\t%d\t%s\n", nonce, number,
+                                   name_of(answer.outcome), answer.sure ? 1 : 0, text);
     (void)!::write(1, line, static_cast<std::size_t>(size));
 }
 
@@ -115,6 +119,7 @@ Answer attempt(Act act, const Words& words)
         ::close(ends[0]);
         return answer;
     }
+    running = child;
     pollfd waiting{ends[0], POLLIN, 0};
     const bool late = ::poll(&waiting, 1, kActSeconds * 1000) <= 0;
     Answer told;
@@ -123,12 +128,42 @@ Answer attempt(Act act, const Words& words)
     if (!whole) ::kill(-child, SIGKILL), ::kill(child, SIGKILL);
     int status = 0;
     ::waitpid(child, &status, 0);
+    running = 0;
     if (whole) return told;
     if (late)
         say(answer, Outcome::Unclear, false, "no answer within %d s", kActSeconds);
     else
         say(answer, Outcome::Unclear, false, "killed by signal %d", WTERMSIG(status));
     return answer;
+}
+
+/// The parent of a process, and 0 for one that is only waiting to be reaped; -1: it is gone.
+int parent_of(const char* pid)
+{
+    const int fd = ::open(joined(joined("/proc/", pid), "/stat"), O_RDONLY | O_CLOEXEC);
+    char text[512] = {};
+    if (fd < 0) return -1;
+    (void)!::read(fd, text, sizeof text - 1);
+    ::close(fd);
+    const char* const end = std::strrchr(text, ')'); // the name before it may hold anything
+    if (end == nullptr || end[1] == '\0' || end[2] == 'Z') return 0;
+    return std::atoi(end + 3);
+}
+
+/// Processes beside this one and those it comes from. What came in from outside has no parent here.
+int others()
+{
+    int count = 0;
+    DIR* const dir = ::opendir("/proc");
+    while (dir != nullptr) {
+        const dirent* const entry = ::readdir(dir);
+        if (entry == nullptr) break;
+        const int pid = std::atoi(entry->d_name);
+        if (pid <= 1 || pid == ::getpid() || pid == ::getppid()) continue;
+        count += parent_of(entry->d_name) > 0;
+    }
+    if (dir != nullptr) ::closedir(dir);
+    return count;
 }
 
 /// What those outside must know to choose the probes.
@@ -138,8 +173,9 @@ void facts()
     ::uname(&system);
     const char* home = ::getenv("HOME");
     char line[5000];
-    const int size = std::snprintf(line, sizeof line, "facts\t%u\t%u\t%s\t%s\t%s\n", ::geteuid(), ::getegid(),
-                                   system.release, system.machine, home != nullptr ? home : "");
+    const int size =
+        std::snprintf(line, sizeof line, "%s\tfacts\t%u\t%d\t%s\t%s\t%.4000s\n", nonce, ::geteuid(), others(),
+                      system.release, system.machine, home != nullptr ? home : "");
     (void)!::write(1, line, static_cast<std::size_t>(size));
 }
 
@@ -156,6 +192,10 @@ void obey(char* line)
         if (field == 1) name = rest;
         if (field >= 2) words.at[words.count++] = rest;
         rest = tab == nullptr ? nullptr : tab + 1;
+    }
+    if (std::strcmp(name, "nonce") == 0) {
+        std::snprintf(nonce, sizeof nonce, "%s", words[0]);
+        return;
     }
     if (std::strcmp(name, "token") == 0) return set_token(words[0]);
     if (std::strcmp(name, "facts") == 0) return facts();
@@ -221,8 +261,19 @@ bool is_directory(const char* path)
     return ::stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/// What an act started has its process group.
+void out_of_time(int)
+{
+    if (running > 0) ::kill(-running, SIGKILL);
+    ::_exit(1);
+}
+
 int main()
 {
+    // Before anything is read: nobody with the same user may look at our memory, or open our descriptors and
+    // answer in our name.
+    if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return 1;
+    ::signal(SIGALRM, out_of_time);
     ::alarm(kAllSeconds);
     ::signal(SIGPIPE, SIG_IGN);
     std::size_t have = 0;
@@ -239,7 +290,9 @@ int main()
         obey(rest);
         rest = end == nullptr ? nullptr : end + 1;
     }
-    (void)!::write(1, "end\n", 4);
+    char last[100];
+    const int size = std::snprintf(last, sizeof last, "%s\tend\n", nonce);
+    (void)!::write(1, last, static_cast<std::size_t>(size));
     return 0;
 }
 

@@ -5,9 +5,10 @@
 #include <initializer_list>
 
 /// The program that tries out a policy from inside: static, no allocation, nothing of berth in it. It reads
-/// lines `NUMBER\tACT\tARGUMENT…` and answers each with `NUMBER\tOUTCOME\tSURE\tTEXT`. An act never touches
-/// what was there before, also where no wall stops it: it moves nothing, mounts nothing, removes nothing but
-/// what it made. Each runs in a process of its own, so that one that is killed takes nothing with it.
+/// lines `NUMBER\tACT\tARGUMENT…` and answers each with `NONCE\tNUMBER\tOUTCOME\tSURE\tTEXT`. An act never
+/// touches what was there before, also where no wall stops it: it moves nothing, mounts nothing, removes
+/// nothing but what it made. Each runs in a process of its own, so that one that is killed takes nothing with
+/// it.
 namespace prober {
 
 constexpr int kMaxWords = 16;

@@ -134,7 +134,10 @@ void plan_kernel(const Ground& ground, Plan& out)
         return privileges.untried("the machine around the sandbox is the vendor's: it decides");
     if (policy.privileges == policy::Privileges::None) {
         privileges.fail("gain_privileges_by_set_id", {"new-privileges"});
-        if (ground.facts.uid != 0) privileges.fail("become_root", {"become-root"});
+        if (ground.facts.uid != 0)
+            privileges.fail("become_root", {"become-root"});
+        else
+            privileges.untried("become_root: it says that it is user 0 already");
     }
     privileges.fail("have_capabilities_that_reach_beyond", {"capabilities"});
     privileges.fail("be_root_of_the_host", {"machine-root"});

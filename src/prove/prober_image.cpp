@@ -37,7 +37,8 @@ Result<UniqueFd> make_prober_image()
     if (!fd && errno == EINVAL) fd.reset(::memfd_create("berth-prober", flags));
     if (!fd) return fail_errno("making a memory file for the prober");
     BERTH_CHECK(write_all(fd.get(), prober_bytes()));
-    if (::fchmod(fd.get(), 0555) != 0) return fail_errno("making the prober executable");
+    // Who may run it but not read it cannot be looked into from its first moment on.
+    if (::fchmod(fd.get(), 0111) != 0) return fail_errno("making the prober executable");
     if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
         return fail_errno("sealing the prober");
     if (::lseek(fd.get(), 0, SEEK_SET) != 0) return fail_errno("rewinding the prober");

@@ -5,6 +5,7 @@
 
 #include <boost/asio/this_coro.hpp>
 
+#include <algorithm>
 #include <map>
 
 #include "base/ids.hpp"
@@ -21,6 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr Bytes kMostOutput = 1_MiB;
 constexpr auto kTimeout = 150s;
+constexpr auto kAll = 6min; ///< a proof in all
 
 std::string escaped(std::string_view word)
 {
@@ -52,21 +54,35 @@ struct Answers {
     std::map<std::string, Answer> of;
     std::vector<std::string> facts;
     bool whole = false; ///< it came to its end
+    bool twice = false; ///< somebody else answered too
 };
 
-Answers read_answers(const std::string& text)
+/// Lines without the word that was handed over are not the prober's.
+Answers read_answers(const std::string& text, const std::string& nonce)
 {
     Answers out;
     for (const auto& line : split(text, '\n')) {
-        const auto fields = split(line, '\t');
-        if (line == "end")
+        auto fields = split(line, '\t');
+        if (fields.size() < 2 || fields[0] != nonce) continue;
+        fields.erase(fields.begin());
+        if (fields[0] == "end") {
             out.whole = true;
-        else if (fields.size() == 6 && fields[0] == "facts")
+        } else if (fields.size() == 6 && fields[0] == "facts") {
+            out.twice |= !out.facts.empty();
             out.facts.assign(fields.begin() + 1, fields.end());
-        else if (fields.size() == 4)
-            out.of.try_emplace(fields[0], Answer{fields[1], fields[2] == "1", printable(fields[3], 200)});
+        } else if (fields.size() == 4 && fields[0] != "sweep") {
+            out.twice |=
+                !out.of.try_emplace(fields[0], Answer{fields[1], fields[2] == "1", printable(fields[3], 200)})
+                     .second;
+        }
     }
     return out;
+}
+
+bool names_root(std::string_view user)
+{
+    const auto name = user.substr(0, user.find(':'));
+    return name == "root" || name == "0";
 }
 
 Tried judge(const Probe& probe, const Facts& facts, const Answer* answer)
@@ -109,10 +125,12 @@ public:
         Load load = Load::Whole;
         for (const auto& exec : execs)
             if (exec.running) load = Load::Light;
-        auto tried = co_await as_user(bait, load, spec_.user, true, receipt);
-        if (tried && receipt_user_is_plain_ && have_.can(Operation::Users))
-            tried = co_await as_user(bait, Load::Light, "root", false, receipt);
-        co_return tried;
+        BERTH_CO_CHECK(co_await as_user(bait, load, spec_.user, true, receipt));
+        if (names_root(spec_.user)) co_return Status{};
+        if (have_.can(Operation::Users))
+            co_return co_await as_user(bait, Load::Light, "root", false, receipt);
+        receipt.untried.push_back({"everything, as root", "no command can be run as another user here"});
+        co_return Status{};
     }
 
 private:
@@ -127,11 +145,14 @@ private:
         facts.uid = static_cast<std::uint32_t>(uid);
         facts.kernel = printable(who.facts[2], 100);
         facts.machine = printable(who.facts[3], 40);
-        if (who.facts[4].starts_with('/')) facts.home = who.facts[4];
         if (first) {
             receipt.kernel = fmt::format("{} {}", facts.kernel, facts.machine);
-            receipt_user_is_plain_ = facts.uid != 0;
+            // What an ended command left behind would starve as well as one that runs.
+            if (who.facts[1] != "0") load = Load::Light;
+            // The backend's own word, unless the specification has another.
+            if (who.facts[4].starts_with('/') && !spec_.env.contains("HOME")) home_ = who.facts[4];
         }
+        facts.home = home_; // rules are bound to the home of the sandbox's user, whoever asks
         const Ground ground{.spec = spec_, .have = have_, .bait = bait, .facts = facts, .load = load};
         auto made = first ? plan(ground) : plan_for_another_user(ground);
         if (!made) co_return std::unexpected(std::move(made).error());
@@ -161,19 +182,15 @@ private:
         co_return Status{};
     }
 
-    /// One run of the prober: what it said. It comes as a descriptor; a backend that knows no such thing says
-    /// that there is no such command, and then it is put in.
+    /// One run of the prober: what it said. It comes as a descriptor where the backend takes one; else it is
+    /// put in under a name that nobody knew before. It is never looked for.
     Task<Result<Answers>> talk(std::string user, std::string input)
     {
         const ExecSpec exec = exec_as(user);
-        auto answers = co_await talk_to(exec, input);
-        if (answers || !not_taken_) co_return answers;
-        ExecSpec again = exec_as(user);
-        const std::string put = "/tmp/.berth-prober-" + random_hex(6);
-        again.argv = {put};
-        BERTH_CO_CHECK(co_await put_in(put, again.user));
-        answers = co_await talk_to(again, input);
-        const FilePath file{.path = put, .user = again.user};
+        if (takes_programs(backend_.name())) co_return co_await talk_to(exec, std::move(input));
+        BERTH_CO_CHECK(co_await put_in(exec.argv[0], exec.user));
+        auto answers = co_await talk_to(exec, std::move(input));
+        const FilePath file{.path = exec.argv[0], .user = exec.user};
         (void)co_await backend_.remove_file(sandbox_, file, RemoveTree::No);
         co_return answers;
     }
@@ -182,11 +199,13 @@ private:
     {
         ExecSpec exec;
         exec.id = make_exec_id(system_clock());
-        exec.argv = {"berth-prober"};
+        exec.argv = {"/tmp/.berth-prober-" + random_hex(16)};
         exec.cwd = "/";
         exec.user = user == spec_.user ? std::string{} : user;
         exec.input = ExecSpec::Stdin::Open;
-        exec.timeout = kTimeout;
+        const auto left = until_ - system_clock().steady();
+        exec.timeout = std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(left),
+                                  std::chrono::milliseconds(1), std::chrono::milliseconds(kTimeout));
         exec.log_limit = kMostOutput;
         return exec;
     }
@@ -195,7 +214,8 @@ private:
     {
         std::string output;
         RunStreams streams;
-        streams.input = std::move(input);
+        const std::string nonce = random_hex(32);
+        streams.input = line_of("0", {"nonce", nonce}) + std::move(input);
         streams.on_event = [&](const ExecEvent& event) {
             if (event.kind == ExecEvent::Kind::Stdout && output.size() < kMostOutput.count)
                 output += event.bytes;
@@ -206,10 +226,13 @@ private:
             const auto ended = co_await backend_.follow(sandbox_, exec, std::move(streams));
             if (!ended) started = std::unexpected(ended.error());
         }
-        auto answers = read_answers(output);
-        not_taken_ = !program.taken() && answers.facts.empty() && answers.of.empty();
+        auto answers = read_answers(output, nonce);
         if (!started) co_return std::unexpected(std::move(started).error().while_doing("running the prober"));
-        if (not_taken_) co_return fail(Code::Unsupported, "the prober was not started");
+        if (takes_programs(backend_.name()) && !program.taken())
+            co_return fail(Code::Internal, "backend {} did not take the prober", backend_.name());
+        if (answers.twice) co_return fail(Code::Denied, "somebody else answered in the prober's name");
+        if (system_clock().steady() >= until_)
+            co_return fail(Code::DeadlineExceeded, "the proof took longer than {} minutes", kAll.count());
         co_return answers;
     }
 
@@ -229,8 +252,8 @@ private:
     SandboxSpec spec_;
     Capabilities have_;
     int image_ = -1;
-    bool not_taken_ = false; ///< the backend looked for a file instead
-    bool receipt_user_is_plain_ = true;
+    std::string home_; ///< of the sandbox's user; empty: not known
+    SteadyTime until_ = system_clock().steady() + kAll;
 };
 
 } // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "keeper/wire.hpp"
+#include "keeper/wire_program.hpp"
 
 namespace {
 
@@ -34,9 +35,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 {
     using namespace berth::keeper;
     if (size == 0) return 0;
-    const std::uint32_t descriptors = data[0];
+    std::uint32_t descriptors = data[0];
     // On the heap with nothing behind it, so that one byte too far is seen.
-    const std::vector<char> message(data + 1, data + size);
+    std::vector<char> message(data + 1, data + size);
+    const std::vector<char> sent = message;
+    if (take_program_flag(message.data(), message.size(), descriptors)) {
+        --descriptors; // as the keeper does: the last one is the program
+        require(static_cast<Type>(load<Header>(message.data()).type) == Type::Exec);
+        require((load<ExecRequest>(message.data()).flags & kProgram) == 0);
+        require((load<ExecRequest>(sent.data()).flags & kProgram) != 0);
+    } else {
+        require(message == sent);
+    }
     if (check_request(message.data(), message.size(), descriptors) != 0) return 0;
     const auto header = load<Header>(message.data());
     require(header.length == message.size() && message.size() <= kMaxMessage);

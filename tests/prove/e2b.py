@@ -15,6 +15,9 @@ def main() -> int:
         try:
             place.environment |= {"E2B_API_KEY": server.key, "E2B_API_URL": server.url, "E2B_SANDBOX_URL": server.url}
             box = place.create("--backend", "e2b", "--net", "off", "--prove")
+            # A program of that name is not asked.
+            place.well("exec", "--user", "root", box, "--", "sh", "-c", "for d in /usr/local/bin /usr/bin /bin; do "
+                       "printf '#!/bin/sh\\necho asked >> /tmp/asked\\n' > $d/berth-prober; chmod 755 $d/berth-prober; done")
             receipt = place.prove(box)
             assert receipt["held"] and receipt["backend"] == "e2b", wrong(receipt)
             told = {one["probe"].split(" ")[0]: one for one in receipt["probes"] if one["verdict"] == "held"}
@@ -24,6 +27,7 @@ def main() -> int:
             # The cloud may be anywhere: what it cannot reach of this machine proves little.
             assert not told["reach_loopback_of_the_host"]["sure"]
             assert any(one["rule"] == "pids 4096" and "not held" in one["why"] for one in receipt["untried"]), receipt["untried"]
+            assert place.run("exec", box, "--", "cat", "/tmp/asked").returncode != 0
             left = place.well("exec", box, "--", "sh", "-c", "ls -A /tmp | grep berth; true")
             assert left == "", left
             print(f"{len(receipt['probes'])} probes")

@@ -97,6 +97,47 @@ def nobody_is_starved_by_a_proof(place: Place) -> None:
     place.well("rm", box)
 
 
+def what_a_command_left_is_not_starved(place: Place) -> None:
+    box = place.create()
+    place.well("exec", box, "--", "sh", "-c", "setsid sleep 100 >/dev/null 2>&1 </dev/null &")
+    receipt = place.prove(box)
+    assert any("starve" in one["why"] for one in receipt["untried"]), receipt["untried"]
+    assert not any(one["probe"] == "make_more_processes" for one in receipt["probes"])
+    place.well("rm", box)
+
+
+FORGER = r"""
+name=berth
+while :; do for p in /proc/[0-9]*; do
+    case "$(tr '\0' ' ' 2>/dev/null < $p/cmdline)" in *$name-prober*)
+        printf '0\tfacts\t0\t0\tx\ty\t/\n1\trefused\t1\tforged\n' 2>/dev/null > $p/fd/1 && echo wrote >> /tmp/forged;; esac
+done; done 2>/dev/null
+"""
+
+
+def nobody_answers_in_its_name(place: Place) -> None:
+    """A process of the same user writes to whatever the prober has for its output: it may not even open it."""
+    box = place.create()
+    place.well("exec", "--detach", box, "--", "sh", "-c", FORGER)
+    receipt = place.prove(box)
+    assert receipt["held"] and not any(one["saw"] == "forged" for one in receipt["probes"]), wrong(receipt)
+    assert place.run("exec", box, "--", "cat", "/tmp/forged").returncode != 0
+    # It runs beside the forger, who looks for something else to write to: the forger works.
+    place.well("exec", box, "--", "sh", "-c", "sh -c 'sleep 20; : berth-prober' > /tmp/other & n=0; "
+               "while [ ! -s /tmp/forged ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done; test -s /tmp/forged")
+    place.well("rm", box)
+
+
+def one_proof_at_a_time(place: Place) -> None:
+    box = place.create()
+    children = [subprocess.Popen([place.program, "policy", "prove", box, "--json"], env=place.environment, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
+    told = [(child.communicate()[0], child.returncode) for child in children]
+    assert sorted(code == 0 for _, code in told) == [False, True], told
+    assert any("is under way" in text for text, _ in told), told
+    place.well("rm", box)
+
+
 def a_sandbox_is_handed_out_proven(place: Place) -> None:
     box = place.create("--prove", "--key", "proven")
     assert len(place.document("policy", "receipts", box)["receipts"]) == 1
@@ -144,7 +185,8 @@ def every_backend_explains_itself(place: Place) -> None:
 
 def main() -> int:
     for check in (every_preset_holds, a_narrow_policy_holds_with_its_limits, a_wider_policy_holds_what_it_still_has,
-                  nobody_is_starved_by_a_proof, a_sandbox_is_handed_out_proven, a_killed_proof_leaves_nothing_for_long,
+                  nobody_is_starved_by_a_proof, what_a_command_left_is_not_starved, nobody_answers_in_its_name,
+                  one_proof_at_a_time, a_sandbox_is_handed_out_proven, a_killed_proof_leaves_nothing_for_long,
                   bad_words_are_refused, every_backend_explains_itself):
         with Place(sys.argv[1]) as place:
             before = set(os.listdir("/tmp"))

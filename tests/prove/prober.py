@@ -21,7 +21,7 @@ def ask(*acts: list[str], token: str = "t0") -> list[list[str]]:
     """The outcome, the certainty and the words of each act."""
     lines = [f"0\ttoken\t{token}", *("\t".join([str(i + 1), *act]) for i, act in enumerate(acts))]
     done = subprocess.run([PROBER], input="\n".join(lines) + "\n", text=True, capture_output=True, check=True, timeout=100)
-    answers = [line.split("\t")[-4:] for line in done.stdout.splitlines() if "\t" in line]
+    answers = [line.split("\t")[1:] for line in done.stdout.splitlines() if line.count("\t") == 4]
     assert [a[0] for a in answers] == [str(i + 1) for i in range(len(acts))], done.stdout
     return [a[1:] for a in answers]
 

@@ -44,7 +44,20 @@ def present(wall: str) -> bool:
     return not wall.startswith("mask-") or wall == "mask-sys" or pathlib.Path("/proc", wall[5:]).exists()
 
 
+def a_key_is_not_lost() -> None:
+    """What takes over a key and does not stand its proof gives the key back."""
+    with Place(sys.argv[1]) as place:
+        old = place.create("--key", "mine")
+        place.well("exec", old, "--", "sh", "-c", "echo work > /tmp/work")
+        refused = place.run("create", "--key", "mine", "--prove", "--pids", "77", BERTH_TEST_WALLS_OFF="filter")
+        assert refused.returncode == EXIT_NOT_HELD, refused
+        assert [one["id"] for one in place.document("ls")["sandboxes"]] == [old], place.document("ls")
+        assert place.create("--key", "mine") == old
+        assert place.well("exec", "mine", "--", "cat", "/tmp/work") == "work\n"
+
+
 def main() -> int:
+    a_key_is_not_lost()
     unseen = []
     table = {**WALLS, **(FOR_ROOT if ROOT else FOR_USER)}
     print(f"{'wall':<22} probes that turned red without it")

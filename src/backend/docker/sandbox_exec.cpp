@@ -21,6 +21,8 @@ namespace berth::docker {
 
 namespace {
 
+const TakesPrograms kTakesPrograms("docker");
+
 using namespace std::chrono_literals;
 using keeping::Turn;
 

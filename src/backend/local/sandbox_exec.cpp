@@ -24,6 +24,8 @@ namespace berth::local {
 
 namespace {
 
+const TakesPrograms kTakesPrograms("local");
+
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 10s;

@@ -98,7 +98,6 @@ TEST(Confine, RefusesWhatItHasNoWordsFor)
     using enum policy::Access;
     EXPECT_THAT(text_of(rules({{Write, ":root"}})), HasSubstr("refused: write :root"));
     EXPECT_THAT(text_of(rules({{Read, "/x/*.c"}})), HasSubstr("refused: read /x/*.c"));
-    EXPECT_THAT(text_of(rules({{Read, ":minimal/x"}})), HasSubstr("refused"));
 }
 
 TEST(Position, IsReadAsItWasWritten)

@@ -360,7 +360,7 @@ int relay()
     launch.session = true;
     launch.uid = static_cast<std::uint32_t>(call(SYS_getuid));
     launch.gid = static_cast<std::uint32_t>(call(SYS_getgid));
-    launch.birth_group = -1;
+    launch.birth_group = launch.program = -1;
     launch.open_files = launch.processes = launch.file_size = launch.cpu_seconds = kKeepLimit;
     launch.nofile_soft = kKeepLimit;
     int theirs[3] = {-1, -1, -1};

@@ -87,6 +87,18 @@ def a_wider_policy_holds_what_it_still_has(place: Place) -> None:
     place.well("rm", box)
 
 
+def home_is_what_the_backend_bound(place: Place) -> None:
+    """Not what a variable says, and not root's own in the half of root."""
+    (place.root / "home.toml").write_text('name = "home"\nfiles = [ { read = ":root" }, { write = ":home" } ]\n')
+    box = place.create("--policy", str(place.root / "home.toml"), "--env", "HOME=/etc")
+    receipt = place.prove(box)
+    check_receipt(receipt)
+    places = {one["probe"] for one in receipt["probes"] if one["rule"] == "write :home" and one["must"] == "pass"}
+    assert places == {"work_in /home/user"}, places
+    assert not any(one["probe"].endswith(" /root") and one["rule"] == "write :home" for one in receipt["probes"])
+    place.well("rm", box)
+
+
 def nobody_is_starved_by_a_proof(place: Place) -> None:
     box = place.create()
     place.well("exec", "--detach", box, "--", "sleep", "100")
@@ -185,9 +197,9 @@ def every_backend_explains_itself(place: Place) -> None:
 
 def main() -> int:
     for check in (every_preset_holds, a_narrow_policy_holds_with_its_limits, a_wider_policy_holds_what_it_still_has,
-                  nobody_is_starved_by_a_proof, what_a_command_left_is_not_starved, nobody_answers_in_its_name,
-                  one_proof_at_a_time, a_sandbox_is_handed_out_proven, a_killed_proof_leaves_nothing_for_long,
-                  bad_words_are_refused, every_backend_explains_itself):
+                  home_is_what_the_backend_bound, nobody_is_starved_by_a_proof, what_a_command_left_is_not_starved,
+                  nobody_answers_in_its_name, one_proof_at_a_time, a_sandbox_is_handed_out_proven,
+                  a_killed_proof_leaves_nothing_for_long, bad_words_are_refused, every_backend_explains_itself):
         with Place(sys.argv[1]) as place:
             before = set(os.listdir("/tmp"))
             check(place)

@@ -24,9 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Steps of sandboxes with a keeper: `berth run` does not take them.
-const std::set<std::string> kOfKeptSandboxes{"sandbox.cpp",        "sandbox_exec.cpp",  "narrow.cpp",
-                                             "boot.cpp",           "rest.cpp",          "stop_start.cpp",
-                                             "layer_snapshot.cpp", "layer_collect.cpp", "layer_manifest.cpp"};
+const std::set<std::string> kOfKeptSandboxes{
+    "sandbox.cpp",    "sandbox_exec.cpp",   "narrow.cpp",        "boot.cpp",           "rest.cpp",
+    "stop_start.cpp", "layer_snapshot.cpp", "layer_collect.cpp", "layer_manifest.cpp", "layer_merge.cpp"};
+/// Of what sandboxes with a keeper share this is also a throw-away one's.
+const std::set<std::string> kOfKeeping{"file_rules.cpp", "walls.cpp"};
 /// Steps that only a pooled launch of an embedding program takes, and only a root of several image layers.
 const std::set<std::string> kOfPools{"entering the network namespace",
                                      "making the image's working directory"};
@@ -36,8 +38,9 @@ std::set<std::string> labels()
 {
     const std::regex call(R"re((?:kill_point\(|stage\(list, parent,\s*)(?:fmt::format\()?"([^"]+)")re");
     std::set<std::string> found;
-    for (const char* dir : {"/src/backend/local", "/src/image"})
+    for (const std::string dir : {"/src/backend/local", "/src/image", "/src/keeping"})
         for (const auto& entry : fs::directory_iterator(std::string(BERTH_SOURCE_DIR) + dir)) {
+            if (dir == "/src/keeping" && !kOfKeeping.contains(entry.path().filename())) continue;
             if (entry.path().extension() != ".cpp" || kOfKeptSandboxes.contains(entry.path().filename()))
                 continue;
             const std::string text = contents(entry.path());

@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "base/strings.hpp"
+#include "core/exec_programs.hpp"
 #include "keeping/exec_start.hpp"
 #include "keeping/file_rules.hpp"
 #include "keeping/pipe.hpp"
@@ -163,7 +164,10 @@ void add_command(sys::StepList& list, const NarrowStart& start, const Streams& s
     list.say("installing the filter");
     add_filter(list, start.filter);
     list.say(fmt::format("command {}", printable(spec.argv.front())));
-    list.exec_path(start.programs, spec.argv, start.env);
+    if (const int program = program_of(spec.id); program >= 0)
+        list.exec(list.borrow(program), spec.argv, start.env);
+    else
+        list.exec_path(start.programs, spec.argv, start.env);
 }
 
 } // namespace

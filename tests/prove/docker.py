@@ -46,7 +46,14 @@ def main() -> int:
                         "read_file_of_the_host", "gain_privileges_by_set_id", "call_the_kernel_unfiltered"} <= held, held
                 print(f"{pathlib.Path(template).name}: {len(receipt['probes'])} probes")
                 place.well("rm", box)
-            refused = place.run("policy", "explain", "read-only", "--backend", "docker")
+            box = place.create("--backend", "docker", "--template", f"tar:{directory}/root.tar", "--policy", "read-only")
+            receipt = place.prove(box)
+            check_receipt(receipt)
+            print(f"read-only: {len(receipt['probes'])} probes")
+            place.well("rm", box)
+            place.well("policy", "explain", "read-only", "--backend", "docker")
+            (place.root / "wide.toml").write_text("name = 'wide'\nnested_namespaces = true\n")
+            refused = place.run("policy", "explain", str(place.root / "wide.toml"), "--backend", "docker")
             assert refused.returncode == 6 and "REFUSED" in refused.stdout, refused
     finally:
         engine.stdin.close()

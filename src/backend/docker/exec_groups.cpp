@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/io.hpp"
+#include "base/strings.hpp"
 
 namespace berth::docker {
 
@@ -72,6 +73,34 @@ Result<std::vector<UniqueFd>> ExecGroups::births(const std::string& exec) const
     for (const auto& file : files) {
         out.emplace_back(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
         if (!out.back()) return fail_errno("opening {}", file);
+    }
+    return out;
+}
+
+Result<std::vector<UniqueFd>> container_tasks(pid_t keeper)
+{
+    BERTH_TRY(const auto own, read_file(fmt::format("/proc/{}/cgroup", keeper)));
+    std::vector<UniqueFd> out;
+    for (const auto& line : split(own, '\n')) { // 4:memory:/docker/…
+        const auto first = line.find(':');
+        const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+        if (second == std::string::npos) continue;
+        const std::string controllers = line.substr(first + 1, second - first - 1);
+        const std::string path = line.substr(second + 1);
+        // That of v2 and the freezer's are entered by the group of the exec, which lies in them.
+        if (controllers.empty() || controllers.starts_with("name=") || controllers == "freezer" ||
+            path == "/")
+            continue;
+        auto names = split(controllers, ',');
+        names.push_back(controllers);
+        UniqueFd tasks;
+        for (const auto& name : names) {
+            if (!tasks)
+                tasks.reset(::open(fmt::format("/sys/fs/cgroup/{}{}/tasks", name, path).c_str(),
+                                   O_WRONLY | O_CLOEXEC));
+        }
+        if (!tasks) return fail_errno("entering the {} group of the container", controllers);
+        out.push_back(std::move(tasks));
     }
     return out;
 }

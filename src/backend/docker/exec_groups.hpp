@@ -43,4 +43,8 @@ private:
     sys::SandboxGroup all_;
 };
 
+/// By which a process from outside comes under all the container's limits of v1; its group of v2 and of the
+/// freezer come with those of an exec.
+[[nodiscard]] Result<std::vector<UniqueFd>> container_tasks(pid_t keeper);
+
 } // namespace berth::docker

@@ -98,6 +98,11 @@ Status Sandbox::check_policy(const ExecSpec& spec, const keeping::Account& user)
 Status Sandbox::start_in_walls(const ExecSpec& spec, const keeping::Account& user,
                                const keeping::KeeperExec& what, const keeping::ExecLog& log)
 {
+    if (!groups_)
+        return fail(
+            Code::Unsupported,
+            "the control group of the container cannot be entered from here, so a command with walls of its "
+            "own would be outside its limits");
     policy::Policy inner = spec.policy.value_or(instance_.spec.policy);
     if (spec.policy) BERTH_CHECK(keeping::narrow_limits(inner, instance_.spec.policy.limits, user));
     // The engine counts the processes of the whole container.
@@ -145,7 +150,10 @@ Status Sandbox::start_in_walls(const ExecSpec& spec, const keeping::Account& use
         CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET;
     start.own_network =
         instance_.spec.policy.network != policy::Network::Off && inner.network == policy::Network::Off;
+    // It comes from outside: whatever the engine limits, it limits by these.
+    BERTH_TRY(const auto tasks, container_tasks(instance_.pid));
     start.tasks = what.groups;
+    for (const auto& one : tasks) start.tasks.push_back(one.get());
     start.locks = protects.locks();
     start.root = top.get();
     BERTH_TRY(const auto place, keeper_place(directory_.get(), instance_));

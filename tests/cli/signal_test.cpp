@@ -94,7 +94,7 @@ TEST(Kill, OfBerthLeavesNothing)
     args.insert(args.end(), {"--", "sh", "-c", "setsid sleep 1000 & sleep 1000 & echo ready; sleep 1000"});
     Started run({.args = args});
     ASSERT_TRUE(run.wait_for("ready\n"));
-    EXPECT_GE(processes_with(Place::here().mark()).size(), 4u);
+    EXPECT_TRUE(eventually([] { return processes_with(Place::here().mark()).size() >= 4; }));
     run.signal(SIGKILL);
     EXPECT_EQ(run.finish().signal, SIGKILL);
     // No process of ours is left that could remove its control group: the next run does.

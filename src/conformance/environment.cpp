@@ -80,7 +80,9 @@ Status secrets_are_not_arguments(Context& c)
     BERTH_TRY(const auto arguments,
               c.sh("for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done 2>/dev/null"));
     BERTH_CHECK(step("ending it", c.await(c.backend().kill(sandbox, holder.id))));
-    BERTH_CHECK(contains("the list of processes", arguments.out, "cmdline"));
+    // Where commands share their loopback they see each other: then the holder must have been looked at.
+    const bool shared = c.backend().capabilities().can(Operation::Ports);
+    BERTH_CHECK(contains("the list of processes", arguments.out, shared ? "sleep 30" : "cmdline"));
     BERTH_CHECK(lacks("the list of processes", arguments.out, "s3cr3t-of-this-check"));
     BERTH_TRY(const auto other, c.sh("env"));
     return lacks("the environment of another command", other.out, "s3cr3t-of-this-check");

@@ -15,6 +15,7 @@
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "keeping/narrow.hpp"
+#include "keeping/places.hpp"
 #include "sys/caps.hpp"
 #include "sys/landlock.hpp"
 
@@ -25,15 +26,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 10s;
-
-policy::Roots roots_of(const SandboxSpec& spec, const keeping::Account& user)
-{
-    policy::Roots roots;
-    for (const auto& mount : spec.mounts)
-        if (mount.workspace) roots.workspaces.push_back(mount.target);
-    roots.home = user.home;
-    return roots;
-}
 
 /// What the container shows at a place, links of its root followed as the engine did when it mounted there.
 Result<UniqueFd> open_shown(int root, const std::string& target)
@@ -68,17 +60,6 @@ Result<std::string> module_label(pid_t keeper)
                     "cannot take on: give the policy to no command, or use --backend local",
                     printable(label, 80));
     return "exec " + label;
-}
-
-std::vector<std::string> candidates(const std::string& command, const std::vector<std::string>& env)
-{
-    if (command.find('/') != std::string::npos) return {command};
-    std::vector<std::string> out;
-    for (const auto& variable : env)
-        if (variable.starts_with("PATH="))
-            for (const auto& dir : split(variable.substr(5), ':'))
-                if (!dir.empty()) out.push_back(fmt::format("{}/{}", dir, command));
-    return out;
 }
 
 } // namespace
@@ -138,7 +119,7 @@ Status Sandbox::start_in_walls(const ExecSpec& spec, const keeping::Account& use
     start.exec = &spec;
     start.log = &log;
     start.env = what.env;
-    start.programs = candidates(spec.argv.front(), what.env);
+    start.programs = keeping::candidates(spec.argv.front(), what.env);
     start.cwd = what.cwd;
     start.user = user;
     start.limits = inner.limits;

@@ -5,6 +5,7 @@
 
 #include "backend/local/plan.hpp"
 #include "core/exec_spec.hpp"
+#include "keeping/places.hpp"
 
 namespace berth::local {
 
@@ -22,12 +23,7 @@ namespace berth::local {
 [[nodiscard]] std::string working_directory(const SandboxSpec& spec, const ExecSpec& exec,
                                             const Account& user, const RootLayers& layers);
 
-/// The places where a command may lie: its own, or without a slash those that PATH names, else the usual
-/// ones.
-[[nodiscard]] std::vector<std::string> candidates(const std::string& command,
-                                                  const std::vector<std::string>& env);
-
-/// Where the symbols of a policy point in this sandbox.
-[[nodiscard]] policy::Roots roots_of(const SandboxSpec& spec, const Account& user);
+using keeping::candidates;
+using keeping::roots_of;
 
 } // namespace berth::local

@@ -1,6 +1,8 @@
 #include "base/encoding.hpp"
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 
 namespace berth {
 
@@ -16,13 +18,26 @@ int hex_value(char c)
     return -1;
 }
 
-int base64_value(char c)
-{
-    if (c == '-') return 62;
-    if (c == '_') return 63;
-    const auto at = kDigits.find(c);
-    return at == std::string_view::npos ? -1 : static_cast<int>(at);
-}
+/// The two digits of each twelve bits: half as many steps as with one.
+constexpr std::array<char, 2 * 4096> kPairs = [] {
+    std::array<char, 2 * 4096> out{};
+    for (std::size_t i = 0; i < 4096; ++i) {
+        out[2 * i] = kDigits[i >> 6];
+        out[2 * i + 1] = kDigits[i & 63];
+    }
+    return out;
+}();
+
+/// What each character stands for in base64, of both alphabets; -1: nothing.
+constexpr std::array<std::int8_t, 256> kValues = [] {
+    std::array<std::int8_t, 256> out{};
+    out.fill(-1);
+    for (std::size_t i = 0; i < kDigits.size(); ++i)
+        out[static_cast<unsigned char>(kDigits[i])] = static_cast<std::int8_t>(i);
+    out['-'] = 62;
+    out['_'] = 63;
+    return out;
+}();
 
 std::optional<std::string> decode(std::string_view text, bool form)
 {
@@ -49,17 +64,38 @@ std::optional<std::string> decode(std::string_view text, bool form)
 
 } // namespace
 
+std::string hex_encode(std::string_view bytes)
+{
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string out;
+    out.reserve(2 * bytes.size());
+    for (const char c : bytes) {
+        const auto byte = static_cast<unsigned char>(c);
+        out += digits[byte >> 4];
+        out += digits[byte & 15];
+    }
+    return out;
+}
+
+// All that a command prints goes through here on its way to E2B's clients: no branch for each byte.
 std::string base64_encode(std::string_view bytes)
 {
-    std::string out;
-    out.reserve((bytes.size() + 2) / 3 * 4);
-    for (std::size_t i = 0; i < bytes.size(); i += 3) {
-        const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-        std::uint32_t group = 0;
-        for (std::size_t k = 0; k < 3; ++k)
-            group = group << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-        for (std::size_t k = 0; k < 4; ++k) out += k <= n ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+    std::string out((bytes.size() + 2) / 3 * 4, '=');
+    const auto byte = [&](std::size_t at) { return std::uint32_t{static_cast<unsigned char>(bytes[at])}; };
+    char* to = out.data();
+    std::size_t i = 0;
+    for (; i + 3 <= bytes.size(); i += 3) {
+        const std::uint32_t group = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
+        std::memcpy(to, &kPairs[2 * (group >> 12)], 2);
+        std::memcpy(to + 2, &kPairs[2 * (group & 4095)], 2);
+        to += 4;
     }
+    if (i == bytes.size()) return out;
+    const bool two = i + 2 == bytes.size();
+    const std::uint32_t group = byte(i) << 16 | (two ? byte(i + 1) << 8 : 0);
+    *to++ = kDigits[group >> 18];
+    *to++ = kDigits[group >> 12 & 63];
+    if (two) *to = kDigits[group >> 6 & 63];
     return out;
 }
 
@@ -77,7 +113,7 @@ std::optional<std::string> base64_decode(std::string_view text)
     std::uint32_t group = 0;
     int bits = 0;
     for (const char c : text) {
-        const int value = base64_value(c);
+        const int value = kValues[static_cast<unsigned char>(c)];
         if (value < 0) return std::nullopt;
         group = group << 6 | static_cast<std::uint32_t>(value);
         bits += 6;

@@ -18,6 +18,8 @@ namespace berth {
 /// Everything but letters, digits and "-._~".
 [[nodiscard]] std::string percent_encode(std::string_view text);
 
+/// Two small digits for each byte.
+[[nodiscard]] std::string hex_encode(std::string_view bytes);
 /// The bytes of hexadecimal digits, of which there must be an even number.
 [[nodiscard]] std::optional<std::string> hex_decode(std::string_view digits);
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/encoding.hpp"
+
 namespace berth {
 
 namespace {
@@ -62,9 +64,7 @@ std::string random_hex(std::size_t bytes)
 {
     std::string raw(bytes, '\0');
     fill_random(raw.data(), raw.size());
-    std::string text;
-    for (const char c : raw) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
-    return text;
+    return hex_encode(raw);
 }
 
 bool is_id(std::string_view id, std::string_view prefix) noexcept

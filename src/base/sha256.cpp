@@ -8,7 +8,7 @@
 
 #include <new>
 
-#include <fmt/format.h>
+#include "base/encoding.hpp"
 
 namespace berth {
 
@@ -34,11 +34,9 @@ void Sha256::update(std::string_view bytes)
 
 std::string Sha256::hex()
 {
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-    SHA256_Final(digest.data(), context_in(context_));
-    std::string text;
-    for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-    return text;
+    std::string digest(SHA256_DIGEST_LENGTH, '\0');
+    SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), context_in(context_));
+    return hex_encode(digest);
 }
 
 std::string sha256_hex(std::string_view bytes)

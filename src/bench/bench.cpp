@@ -22,9 +22,9 @@ struct Subject {
 const std::vector<Subject>& all_subjects()
 {
     static const std::vector<Subject> all{
-        {"floor", bench_floor}, {"cold", bench_cold},   {"warm", bench_warm}, {"density", bench_density},
-        {"relay", bench_relay}, {"log", bench_log},     {"fork", bench_fork}, {"docker", bench_docker},
-        {"tti", bench_tti},     {"codex", bench_codex},
+        {"floor", bench_floor}, {"cold", bench_cold}, {"warm", bench_warm},   {"density", bench_density},
+        {"relay", bench_relay}, {"log", bench_log},   {"fork", bench_fork},   {"docker", bench_docker},
+        {"tti", bench_tti},     {"http", bench_http}, {"codex", bench_codex},
     };
     return all;
 }

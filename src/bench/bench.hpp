@@ -27,6 +27,7 @@ namespace berth::bench {
 [[nodiscard]] Result<std::vector<Table>> bench_fork(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_docker(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_tti(Context& context);
+[[nodiscard]] Result<std::vector<Table>> bench_http(Context& context);
 [[nodiscard]] Result<std::vector<Table>> bench_codex(Context& context);
 
 } // namespace berth::bench

@@ -8,6 +8,7 @@
 
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "bench/echo.hpp"
 
 namespace berth::bench {
 
@@ -41,6 +42,7 @@ int stamps(long long count, long long micros)
 
 int generate(int argc, char** argv)
 {
+    if (argc == 1 && std::string_view(argv[0]) == "echo") return serve_echo();
     if (argc != 3) return 2;
     const std::string_view what = argv[0];
     const auto first = parse_int(argv[1], 1, what == "bytes" ? kMaxWrite : kMaxTotal, "first number");

@@ -2,25 +2,18 @@
 // there. By a client that does nothing but what the protocol asks for, so that the server's share is what is
 // seen.
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <mutex>
 #include <thread>
 
 #include "backend/e2b/api.hpp"
 #include "backend/e2b/envd.hpp"
-#include "base/json_reader.hpp"
-#include "base/scope_exit.hpp"
 #include "bench/bench.hpp"
-#include "bench/command.hpp"
 #include "bench/measure.hpp"
 #include "bench/own_data.hpp"
+#include "bench/sdk_rows.hpp"
+#include "bench/served.hpp"
 #include "berth/berth.hpp"
 #include "protocol/e2b/process.hpp"
 
@@ -32,69 +25,15 @@ using namespace std::chrono_literals;
 
 constexpr const char* kCold = "create and exec by the library";
 constexpr const char* kSequential = "one after the other";
+constexpr const char* kParked = "the same, made ahead";
+constexpr const char* kParkedMetric = "berth_pool_parked";
 constexpr const char* kStaggered = "one every 200 ms";
 constexpr const char* kBurst = "all at once";
+constexpr const char* kPlaces = "4";
 constexpr auto kStagger = 200ms;
+constexpr auto kParkPatience = 30s;
 constexpr unsigned kAtOnce = 100;
 constexpr unsigned kAtOnceCi = 30;
-
-/// `berth serve` as a process of its own, gone with this.
-class Server {
-public:
-    [[nodiscard]] static Result<std::unique_ptr<Server>> start(const std::string& data)
-    {
-        BERTH_TRY(const auto program, own_program());
-        std::array<int, 2> pipe{};
-        if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail_errno("making a pipe");
-        const UniqueFd says(pipe[0]);
-        UniqueFd writes(pipe[1]);
-        posix_spawn_file_actions_t actions;
-        ::posix_spawn_file_actions_init(&actions);
-        const ScopeExit destroy([&] { ::posix_spawn_file_actions_destroy(&actions); });
-        ::posix_spawn_file_actions_adddup2(&actions, writes.get(), STDOUT_FILENO);
-        std::array<std::string, 9> words{program,  "serve", "--listen",    "127.0.0.1:0", "--json",
-                                         "--data", data,    "--log-level", "error"};
-        std::array<char*, 10> argv{};
-        for (std::size_t i = 0; i < words.size(); ++i) argv[i] = words[i].data();
-        std::unique_ptr<Server> out(new Server);
-        const int failed =
-            ::posix_spawn(&out->pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
-        if (failed != 0) return fail_with(failed, "starting {}", program);
-        writes.reset();
-        std::string line;
-        for (char byte = 0; ::read(says.get(), &byte, 1) == 1 && byte != '\n';) line += byte;
-        BERTH_TRY(const auto document, json::parse(line));
-        const json::Reader at(document);
-        BERTH_TRY(const auto url, at.at("listening"));
-        BERTH_TRY(out->url_, url.string());
-        BERTH_TRY(const auto key, at.at("key"));
-        BERTH_TRY(out->key_, key.string());
-        return out;
-    }
-    Server(const Server&) = delete;
-    Server& operator=(const Server&) = delete;
-    ~Server()
-    {
-        if (pid_ <= 0) return;
-        ::kill(pid_, SIGTERM);
-        ::waitpid(pid_, nullptr, 0);
-        // What it left to the next of kin is ours, as this process has wished.
-        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-        }
-    }
-
-    [[nodiscard]] Result<e2b_client::Config> config() const
-    {
-        return e2b_client::read_config(
-            {{"E2B_API_KEY", key_}, {"E2B_API_URL", url_}, {"E2B_SANDBOX_URL", url_}});
-    }
-
-private:
-    Server() = default;
-    pid_t pid_ = -1;
-    std::string url_;
-    std::string key_;
-};
 
 /// Nanoseconds from the wish for a sandbox to the first output of its first command.
 Result<double> first_output(e2b_client::Api& api, e2b_client::Envd& envd)
@@ -144,6 +83,18 @@ Result<double> by_the_library(Berth& berth)
     return taken;
 }
 
+Status until_parked(const Served& server)
+{
+    const auto until = std::chrono::steady_clock::now() + kParkPatience;
+    for (;;) {
+        BERTH_TRY(const double parked, server.metric(kParkedMetric));
+        if (parked > 0) return {};
+        if (std::chrono::steady_clock::now() > until)
+            return fail(Code::DeadlineExceeded, "the server makes nothing ahead");
+        std::this_thread::sleep_for(10ms);
+    }
+}
+
 /// Each by a thread of its own, begun `apart` from the one before.
 Series together(const e2b_client::Config& config, const char* name, unsigned count,
                 std::chrono::milliseconds apart, std::vector<std::string>& problems)
@@ -180,16 +131,31 @@ Result<std::vector<Table>> bench_tti(Context& context)
 {
     Table table{.name = "tti"};
     BERTH_TRY(const auto data, OwnData::make(context, "tti"));
-    BERTH_TRY(const auto server, Server::start(data.path() + "/server"));
+    // None is made ahead here: what a server does when it has to, is what is seen.
+    BERTH_TRY(const auto server, Served::start(data.path() + "/server", {"--pool", "0"}));
+    BERTH_TRY(const auto warm, Served::start(data.path() + "/warm", {"--pool", kPlaces}));
     BERTH_TRY(const auto config, server->config());
     e2b_client::Api api(config);
     e2b_client::Envd envd(api.config());
+    BERTH_TRY(const auto warm_config, warm->config());
+    e2b_client::Api warm_api(warm_config);
+    e2b_client::Envd warm_envd(warm_api.config());
     BERTH_TRY(const auto berth, Berth::open({.data = data.path() + "/library", .threads = 2}));
 
     std::vector<Case> cases;
     cases.push_back({.name = kCold, .run = [&] { return by_the_library(*berth); }});
     cases.push_back({.name = kSequential, .run = [&] { return first_output(api, envd); }});
+    cases.push_back({.name = kParked, .run = [&]() -> Result<double> {
+                         BERTH_CHECK(until_parked(*warm));
+                         return first_output(warm_api, warm_envd);
+                     }});
     table.claims = {{.subject = kSequential, .reference = kCold, .bar = Bar{.limit = 3, .stretch = 2}},
+                    {.subject = kParked, .reference = kCold, .bar = Bar{.limit = 2}},
+                    {.subject = kParked, .reference = kSequential},
+                    {.subject = kSdkSequential, .reference = kCold},
+                    {.subject = kSdkSequential, .reference = kSequential},
+                    {.subject = kSdkStaggered, .reference = kCold},
+                    {.subject = kSdkBurst, .reference = kCold},
                     {.subject = kStaggered, .reference = kCold},
                     {.subject = kBurst, .reference = kCold}};
     measure(context, table, std::move(cases), {.rounds = std::min(context.options().rounds, 100u)});
@@ -206,6 +172,7 @@ Result<std::vector<Table>> bench_tti(Context& context)
         }
         table.series.push_back(std::move(series));
     }
+    add_sdk_rows(context, table, *server, count);
     return std::vector<Table>{std::move(table)};
 }
 

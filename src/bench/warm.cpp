@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "backend/local/parked.hpp"
 #include "bench/bench.hpp"
 #include "bench/kept.hpp"
 #include "bench/measure.hpp"
@@ -22,18 +23,24 @@ constexpr const char* kFresh = "exec, log files not made ahead";
 constexpr const char* kPausable = "exec, pausable";
 constexpr const char* kGroups = "exec in groups";
 constexpr const char* kNarrower = "exec, narrower policy";
+constexpr const char* kNarrowerHere = "the same, without the spawner";
+constexpr const char* kClaim = "claim of a parked one, and exec";
 
 /// The sandboxes that stay while execs are timed.
 struct Stage {
-    Kept plain;    ///< in no group
-    Kept pausable; ///< in a group of the freezer's alone
-    Kept limited;  ///< empty where control groups hold no limits
+    std::unique_ptr<sys::Spawner> spawner; ///< as a server has one: what it forks is as large as it
+    Kept plain;                            ///< in no group
+    Kept pausable;                         ///< in a group of the freezer's alone
+    Kept limited;                          ///< empty where control groups hold no limits
 };
 
 Result<Stage> set_stage(Context& context, Table& table)
 {
     Stage stage;
-    BERTH_TRY(stage.plain, make_kept(context, context.spec(), {.groups = false}));
+    BERTH_TRY(auto spawner, sys::Spawner::start());
+    stage.spawner = std::make_unique<sys::Spawner>(std::move(spawner));
+    BERTH_TRY(stage.plain,
+              make_kept(context, context.spec(), {.spawner = stage.spawner.get(), .groups = false}));
     BERTH_TRY(stage.pausable, make_kept(context, context.spec(), {}));
     auto spec = context.spec();
     spec.policy.limits = {.memory = 1_GiB, .cpus = 1.0, .pids = 4096};
@@ -81,6 +88,26 @@ Case create_case(Context& context, const char* name, Sandbox::Storage storage,
         return watch.nanoseconds();
     };
     return {.name = name, .run = std::move(run)};
+}
+
+/// What was made ahead is given its name, environment and record; then its first command runs.
+Case claim_case(Context& context)
+{
+    auto run = [&context]() -> Result<double> {
+        auto spec = context.spec();
+        BERTH_TRY(auto parked, local::Parked::make(context.state(), spec, {.groups = false}));
+        spec.name = "claimed";
+        spec.env["CLAIMED"] = "yes";
+        const auto exec = exec_of({kTrue});
+        const Stopwatch watch;
+        BERTH_TRY(auto sandbox, std::move(parked).claim(spec, {.groups = false}));
+        const auto ran = exec_and_wait(sandbox, exec);
+        const double taken = watch.nanoseconds();
+        BERTH_CHECK(sandbox.destroy());
+        if (!ran) return std::unexpected(ran.error());
+        return taken;
+    };
+    return {.name = kClaim, .run = std::move(run)};
 }
 
 Case destroy_case(Context& context)
@@ -138,8 +165,12 @@ Result<Table> closed_loop(Context& context)
     if (!can_narrow)
         table.skipped.push_back(
             {.name = kNarrower, .reason = tried.error().line(), .remedy = "berth doctor"});
-    else
+    else {
         cases.push_back(std::move(narrow));
+        cases.push_back(exec_case(context, kNarrowerHere, *stage.pausable, Logs::Ahead, true));
+    }
+
+    cases.push_back(claim_case(context));
 
     std::vector<std::unique_ptr<OciPeer>> runtimes;
     if (context.options().peers) {
@@ -156,6 +187,8 @@ Result<Table> closed_loop(Context& context)
                     {.subject = kPausable, .reference = against},
                     {.subject = kGroups, .reference = against, .bar = Bar{.limit = 1.55, .stretch = 1.25}},
                     {.subject = kNarrower, .reference = against, .bar = Bar{.limit = 2.2, .stretch = 1.6}},
+                    {.subject = kNarrowerHere, .reference = against},
+                    {.subject = kClaim, .reference = against, .bar = Bar{.limit = 2, .stretch = 1.3}},
                     {.subject = kExec, .reference = "crun exec", .relation = lead, .bar = Bar{.limit = 5}},
                     {.subject = kExec, .reference = "runc exec", .relation = lead, .bar = Bar{.limit = 10}}};
     measure(context, table, std::move(cases), {.rounds = context.options().rounds});

@@ -16,7 +16,8 @@ void add_codex_options(CLI::App& app, CodexOptions& options, const std::string& 
     const bool own = root == "--root";
     app.add_option(root, options.roots,
                    own ? "Codex may write below this directory alone, beside temporary ones; several times"
-                       : "Serve Codex at /codex: it may write below this directory; several times")
+                       : "Codex at /codex runs on this host, not in a sandbox: it may write below this "
+                         "directory; several times")
         ->type_name("DIR")
         ->allow_extra_args(false);
     if (!own) return;

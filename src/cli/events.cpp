@@ -5,6 +5,7 @@
 
 #include "base/brief.hpp"
 #include "base/strings.hpp"
+#include "berth/noticing.hpp"
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
@@ -66,6 +67,8 @@ Result<int> tell(const EventsOptions& o)
         BERTH_TRY(const auto record, berth->run(berth->lifecycle().find(*o.ref)));
         query.sandbox = record.id();
     }
+    std::optional<Noticing> noticing;
+    if (o.follow) noticing.emplace(berth->data());
     for (;;) {
         BERTH_TRY(const auto page, berth->store().ledger(query));
         std::string text;
@@ -88,7 +91,8 @@ int events_verb(int argc, char** argv)
 {
     CLI::App app(
         "Tell what happened to sandboxes, from the ledger: every event has a sequence number that only\n"
-        "rises. With --json each is a line of its own.\n\n"
+        "rises. With --json each is a line of its own. Who follows also hears at once what others do to\n"
+        "containers behind berth's back.\n\n"
         "Example:\n  berth events demo\n  berth events --follow --after 120 --json\n",
         "berth events");
     EventsOptions o;

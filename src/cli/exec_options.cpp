@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include <CLI/CLI.hpp>
 
@@ -83,6 +85,27 @@ Result<ExecSpec> exec_spec(const ExecOptions& o, std::vector<std::string> comman
     }
     BERTH_CHECK(validate(exec));
     return exec;
+}
+
+Result<ExecSpec> shell_spec(const std::string& ref, const std::string& user)
+{
+    if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
+        return fail(Code::Invalid,
+                    "a shell needs a terminal: in scripts use berth exec {} -- sh -c 'COMMANDS'",
+                    printable(ref, 80));
+    // One exec that becomes the shell: there is nothing to look up before.
+    constexpr const char* kShell = "command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l";
+    const ExecOptions how{.user = user, .terminal = true};
+    return exec_spec(how, {"/bin/sh", "-c", kShell}, Company::Stays);
+}
+
+Result<int> parse_signal(std::string_view text)
+{
+    if (const auto number = parse_int(text, 1, SIGRTMAX, "signal")) return static_cast<int>(*number);
+    const std::string_view name = text.starts_with("SIG") ? text.substr(3) : text;
+    for (int signo = 1; signo < SIGRTMIN; ++signo)
+        if (const char* const known = ::sigabbrev_np(signo); known != nullptr && name == known) return signo;
+    return fail(Code::Invalid, "no signal '{}': a name like TERM, or a number", printable(text, 40));
 }
 
 void say_unless_attached(const Acquired& acquired)

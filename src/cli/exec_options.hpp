@@ -35,6 +35,12 @@ enum class Company { Stays, Leaves };
 [[nodiscard]] Result<ExecSpec> exec_spec(const ExecOptions& options, std::vector<std::string> command,
                                          Company company);
 
+/// A login shell on our own terminal, bash where there is one.
+[[nodiscard]] Result<ExecSpec> shell_spec(const std::string& ref, const std::string& user);
+
+/// "TERM", "SIGTERM", "15".
+[[nodiscard]] Result<int> parse_signal(std::string_view text);
+
 /// Says how a sandbox came to be usable, unless it simply was.
 void say_unless_attached(const Acquired& acquired);
 

@@ -3,10 +3,12 @@
 #include <iostream>
 
 #include "backend/local/sweeper.hpp"
+#include "backend/registry.hpp"
 #include "base/io.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "cli/codex_options.hpp"
+#include "cli/sandbox_options.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 #include "server/codex/exec_server.hpp"
@@ -21,6 +23,8 @@ struct Options {
     std::string listen = "ws://127.0.0.1:0";
     bool stdio = false;
     std::string token_file;
+    std::string sandbox;
+    SandboxOptions session; ///< where a backend is named
 };
 
 /// "ws://HOST:PORT" with an address for a host; a path is not taken.
@@ -54,18 +58,59 @@ Result<std::string> read_token(const std::string& file)
     return text;
 }
 
+/// The sandbox that each session gets where a backend is named. Limits and network mean the same for it.
+Result<AcquireRequest> session_sandbox(const Options& o)
+{
+    BERTH_CHECK(backends().check(o.session.backend));
+    SandboxOptions wish = o.session;
+    if (wish.root.empty()) wish.root = "host";
+    wish.policy.net = o.codex.net;
+    wish.policy.memory = o.codex.memory;
+    if (o.codex.cpus > 0) wish.policy.cpus = fmt::format("{}", o.codex.cpus);
+    if (o.codex.pids > 0) wish.policy.pids = std::to_string(o.codex.pids);
+    AcquireRequest out;
+    out.backend = wish.backend;
+    BERTH_TRY(out.spec, sandbox_spec(wish));
+    return out;
+}
+
+/// What speaks of this host alone means nothing in a sandbox, and would be taken for a rule.
+Status check_place(const Options& o)
+{
+    if (!o.sandbox.empty() && !o.session.backend.empty())
+        return fail(Code::Invalid, "--sandbox and --backend exclude each other");
+    const bool host = o.sandbox.empty() && o.session.backend.empty();
+    if (o.session.backend.empty() && (!o.session.root.empty() || !o.session.workspaces.empty()))
+        return fail(Code::Invalid, "--template and --workspace are of the sandboxes that --backend makes");
+    if (!host && (!o.codex.roots.empty() || o.codex.unsandboxed != "refuse" || !o.codex.pass_env.empty()))
+        return fail(Code::Invalid,
+                    "--root, --unsandboxed and --pass-env are about this host, not about a sandbox");
+    if (!o.sandbox.empty() &&
+        (o.codex.net != "off" || !o.codex.memory.empty() || o.codex.cpus > 0 || o.codex.pids > 0))
+        return fail(Code::Invalid, "--net, --memory, --cpus and --pids are what sandbox {} was made with",
+                    printable(o.sandbox, 60));
+    return {};
+}
+
 Result<int> run(const Options& o)
 {
     codex::ExecServerOptions options;
+    BERTH_CHECK(check_place(o));
+    const bool here = o.sandbox.empty() && o.session.backend.empty();
     BERTH_TRY(options.ceiling, codex_ceiling(o.codex));
-    BERTH_TRY(options.data, state_path(o.common));
+    BERTH_TRY(const auto data, state_path(o.common));
     if (!o.token_file.empty()) {
         BERTH_TRY(options.token, read_token(o.token_file));
         options.ceiling.token_file = o.token_file;
     }
-    BERTH_TRY(const auto state, local::StateDir::open(options.data));
+    BERTH_TRY(const auto state, local::StateDir::open(data));
     BERTH_TRY(const auto sweeper, local::Sweeper::start(state));
-    BERTH_TRY(const auto berth, Berth::open({.data = options.data}));
+    BERTH_TRY(const auto berth, Berth::open({.data = data, .threads = std::size_t{here ? 4U : 16U}}));
+    options.berth = berth.get();
+    options.sandbox = o.sandbox;
+    if (!o.session.backend.empty()) {
+        BERTH_TRY(options.session, session_sandbox(o));
+    }
     if (o.stdio) {
         BERTH_CHECK(berth->run(codex::serve_lines(std::move(options))));
         return 0;
@@ -103,7 +148,8 @@ int exec_server_verb(int argc, char** argv)
                  "asks for:\n"
                  "what cannot be enforced is refused. Prints the address; CODEX_EXEC_SERVER_URL takes it.\n\n"
                  "Example:\n"
-                 "  berth exec-server --listen ws://127.0.0.1:4567 --root ~/work\n",
+                 "  berth exec-server --listen ws://127.0.0.1:4567 --root ~/work\n"
+                 "  berth exec-server --backend docker --template image:debian:12 --workspace ~/work\n",
                  "berth exec-server");
     Options o;
     app.add_option("--listen", o.listen, "Where to listen (default ws://127.0.0.1:0, a free port)")
@@ -116,6 +162,19 @@ int exec_server_verb(int argc, char** argv)
     app.add_option("--unsandboxed", o.codex.unsandboxed,
                    "A command that asks for no sandbox: refuse (default), confine to its directory, or allow")
         ->type_name("WORD");
+    app.add_option("--sandbox", o.sandbox, "Run everything in this sandbox instead of on this machine")
+        ->type_name("ID");
+    o.session.backend.clear();
+    o.session.root.clear();
+    app.add_option("--backend", o.session.backend,
+                   "Run each session in a new sandbox of this backend, which ends with it")
+        ->type_name("NAME");
+    app.add_option("--template", o.session.root, "What the root of those starts from (default host)")
+        ->type_name("TEMPLATE");
+    app.add_option("--workspace", o.session.workspaces,
+                   "Show them a directory at its own path: DIR[:rw|:ro|:copy]; several times")
+        ->type_name("DIR")
+        ->allow_extra_args(false);
     add_common(app, o.common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;

@@ -1,9 +1,9 @@
 #include <csignal>
-#include <cstring>
 
 #include <CLI/CLI.hpp>
 
 #include "base/strings.hpp"
+#include "cli/exec_options.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 
@@ -17,16 +17,6 @@ struct KillOptions {
     std::string exec;
     std::string signal;
 };
-
-/// "TERM", "SIGTERM", "15".
-Result<int> parse_signal(std::string_view text)
-{
-    if (const auto number = parse_int(text, 1, SIGRTMAX, "signal")) return static_cast<int>(*number);
-    const std::string_view name = text.starts_with("SIG") ? text.substr(3) : text;
-    for (int signo = 1; signo < SIGRTMIN; ++signo)
-        if (const char* const known = ::sigabbrev_np(signo); known != nullptr && name == known) return signo;
-    return fail(Code::Invalid, "no signal '{}': a name like TERM, or a number", printable(text, 40));
-}
 
 Result<int> kill(const KillOptions& o)
 {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -11,7 +10,7 @@
 #include "cli/policy_prove.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
-#include "core/admit.hpp"
+#include "lifecycle/documents.hpp"
 #include "policy/document.hpp"
 
 namespace berth::cli {
@@ -43,7 +42,7 @@ Result<policy::Holdings> holdings_of(const Common& common, const std::string& ba
     BERTH_TRY(const auto identity, local::make_identity(state, state.path()));
     local::RootLayers layers;
     layers.kind = spec.root.kind;
-    return local::hold(identity, layers, local::availability_of(sys::CgroupTree::open()));
+    return local::hold(identity, layers, local::availability_of(sys::CgroupTree::open()), &spec.policy);
 }
 
 /// Rule by rule: the tier that holds it on this machine, and by what.
@@ -51,37 +50,21 @@ int explain_policy(const Common& common, const SandboxSpec& spec, const std::str
 {
     const auto have = holdings_of(common, backend, spec);
     if (!have) return report(have.error(), common);
-    const auto lines = policy::explain(policy::demands(spec.policy, accepted_tier(*have)), *have);
-    // Limits of every preset are there for this machine: elsewhere they are only told as not held.
-    std::vector<std::string> notes;
-    const bool all = admit(spec, *have, notes).has_value();
-    json::Array list;
-    for (const auto& line : lines) {
-        const bool told = std::ranges::any_of(notes, [&](const std::string& note) {
-            return note.starts_with(fmt::format("not held: {} (", line.demand.why));
-        });
-        if (common.json) {
-            json::Object item;
-            item["rule"] = line.demand.why;
-            item["feature"] = std::string_view(to_string(line.demand.feature));
-            item["tier"] = std::string_view(to_string(line.holding.tier));
-            item["how"] = line.holding.how;
-            item["held"] = line.met;
-            item["refused"] = !line.met && !told;
-            list.emplace_back(std::move(item));
-        } else {
-            std::cout << fmt::format("{:<8} {:<32} {}\n",
-                                     line.met ? to_string(line.holding.tier)
-                                     : told   ? "not-held"
-                                              : "REFUSED",
-                                     line.demand.why, line.holding.how);
-        }
-    }
+    const auto document = documents::explanation(spec, *have);
+    const bool all = document.at("admitted").get_bool();
     if (common.json) {
-        json::Object document;
-        document["rules"] = std::move(list);
-        document["admitted"] = all;
         std::cout << json::dump(document) << "\n";
+        return all ? 0 : exit_code(Code::Unsupported);
+    }
+    const auto text = [](const json::Object& rule, const char* name) {
+        return std::string(rule.at(name).get_string());
+    };
+    for (const auto& one : document.at("rules").get_array()) {
+        const auto& rule = one.get_object();
+        const std::string held = rule.at("held").get_bool()      ? text(rule, "tier")
+                                 : rule.at("refused").get_bool() ? "REFUSED"
+                                                                 : "not-held";
+        std::cout << fmt::format("{:<8} {:<32} {}\n", held, text(rule, "rule"), text(rule, "how"));
     }
     return all ? 0 : exit_code(Code::Unsupported);
 }

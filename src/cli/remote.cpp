@@ -16,10 +16,11 @@ struct RemoteVerb {
 };
 
 constexpr RemoteVerb kVerbs[] = {
-    {"create", create_verb}, {"ls", ls_verb},       {"inspect", inspect_verb},   {"start", start_verb},
-    {"stop", stop_verb},     {"pause", pause_verb}, {"resume", resume_verb},     {"rm", rm_verb},
-    {"exec", exec_verb},     {"logs", logs_verb},   {"snapshot", snapshot_verb}, {"fork", fork_verb},
-    {"cp", cp_verb},
+    {"create", create_verb}, {"ls", ls_verb},       {"inspect", inspect_verb},     {"start", start_verb},
+    {"stop", stop_verb},     {"pause", pause_verb}, {"resume", resume_verb},       {"rm", rm_verb},
+    {"exec", exec_verb},     {"logs", logs_verb},   {"snapshot", snapshot_verb},   {"fork", fork_verb},
+    {"cp", cp_verb},         {"shell", shell_verb}, {"snapshots", snapshots_verb}, {"restore", restore_verb},
+    {"events", events_verb}, {"port", port_verb},   {"kill", kill_verb},
 };
 
 /// About this machine and its program, whatever server there is.
@@ -76,7 +77,8 @@ std::optional<int> run(const Words& words)
         if (one.name != verb) continue;
         auto server = Server::open(*words.server);
         if (!server)
-            return report(server.error(), common, verb == "exec" ? std::optional(kOwnFailure) : std::nullopt);
+            return report(server.error(), common,
+                          verb == "exec" || verb == "shell" ? std::optional(kOwnFailure) : std::nullopt);
         auto rest = words.rest;
         return one.run(*server, static_cast<int>(rest.size()) - 1, rest.data() + 1);
     }

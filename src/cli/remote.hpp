@@ -26,6 +26,9 @@ public:
     /// A body of ours, as `source` gives it.
     [[nodiscard]] Status upload(std::string path, ByteSource source);
 
+    /// A connection that the server passes on from here, as a socket.
+    [[nodiscard]] Result<UniqueFd> dial(const std::string& path);
+
     /// "/v1/sandboxes/sbx_…" of an id, the beginning of one, a name, or a key.
     [[nodiscard]] Result<std::string> path_of(const std::string& ref);
 
@@ -63,9 +66,30 @@ int resume_verb(Server& server, int argc, char** argv);
 int rm_verb(Server& server, int argc, char** argv);
 int snapshot_verb(Server& server, int argc, char** argv);
 int fork_verb(Server& server, int argc, char** argv);
+int snapshots_verb(Server& server, int argc, char** argv);
+int restore_verb(Server& server, int argc, char** argv);
+int events_verb(Server& server, int argc, char** argv);
+int shell_verb(Server& server, int argc, char** argv);
+int kill_verb(Server& server, int argc, char** argv);
+int port_verb(Server& server, int argc, char** argv);
 int exec_verb(Server& server, int argc, char** argv);
 int logs_verb(Server& server, int argc, char** argv);
 int cp_verb(Server& server, int argc, char** argv);
+
+[[nodiscard]] std::string text_of(const json::Object& object, std::string_view name);
+
+/// Server-sent events out of their bytes.
+class EventReader {
+public:
+    explicit EventReader(std::function<Status(const json::Object&)> on_event) : on_event_(std::move(on_event))
+    {
+    }
+    [[nodiscard]] Status feed(std::string_view bytes);
+
+private:
+    std::function<Status(const json::Object&)> on_event_;
+    std::string pending_;
+};
 
 /// How a command ended, as far as its events tell.
 struct Followed {

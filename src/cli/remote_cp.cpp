@@ -2,6 +2,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include <CLI/CLI.hpp>
 
 #include "base/ids.hpp"
@@ -10,6 +12,7 @@
 #include "base/strings.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/copy_path.hpp"
+#include "cli/host_copy.hpp"
 #include "cli/remote.hpp"
 
 namespace berth::cli::remote {
@@ -41,10 +44,46 @@ std::string kind_there(Server& server, const CpWish& o, const std::string& sandb
     return kind != nullptr && kind->is_string() ? std::string(kind->get_string()) : std::string{};
 }
 
-std::unexpected<Error> no_trees(const std::string& path)
+/// A file without a name: gone with us.
+Result<UniqueFd> aside()
 {
-    return fail(Code::Unsupported, "'{}' is a directory: through a server files are copied one by one",
-                printable(path, 100));
+    const char* const place = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): before any thread
+    return make_spool(place == nullptr || *place == '\0' ? "/tmp" : place);
+}
+
+Result<int> upload_tree(Server& server, const CpWish& o, const CopyPath& from, const CopyPath& to,
+                        HostSource source)
+{
+    BERTH_TRY(const auto sandbox, server.path_of(to.ref));
+    const std::string path = inside(to.path);
+    const bool there = kind_there(server, o, sandbox, join(path, ".")) == "directory";
+    const auto target = tree_target(path, there, from);
+    if (target.make) BERTH_CHECK(server.call("PUT", sandbox + "/directory" + query(o, target.directory)));
+    BERTH_TRY(auto bytes, host_archive(std::move(source.start), "."));
+    BERTH_CHECK(server.upload(sandbox + "/archive" + query(o, target.directory), std::move(bytes)));
+    return 0;
+}
+
+/// What comes from there is hostile: it is judged as a whole before anything of it is written.
+Result<int> download_tree(Server& server, const CpWish& o, const std::string& sandbox, const CopyPath& from,
+                          const CopyPath& to)
+{
+    const std::string source = sandbox + "/archive" + query(o, inside(from.path));
+    if (to.kind == CopyPath::Kind::Stream) {
+        if (::isatty(STDOUT_FILENO) == 1)
+            return fail(Code::Invalid,
+                        "a directory comes as a tar, which is nothing for a terminal: add > FILE");
+        BERTH_CHECK(server.stream(
+            source, [](std::string_view bytes) { return write_all(STDOUT_FILENO, bytes); }, kPatience));
+        return 0;
+    }
+    BERTH_TRY(const auto file, aside());
+    BERTH_CHECK(server.stream(
+        source, [&](std::string_view bytes) { return write_all(file.get(), bytes); }, kPatience));
+    BERTH_CHECK(rewind(file.get()));
+    BERTH_TRY(const bool there, is_host_directory(to.path));
+    BERTH_CHECK(unpack_tree(file.get(), tree_target(to.path, there, from), ArchiveLimits::whole_tree()));
+    return 0;
 }
 
 Result<int> upload(Server& server, const CpWish& o, const CopyPath& from, const CopyPath& to)
@@ -52,14 +91,14 @@ Result<int> upload(Server& server, const CpWish& o, const CopyPath& from, const 
     UniqueFd opened;
     int source = STDIN_FILENO;
     if (from.kind == CopyPath::Kind::Host) {
+        BERTH_TRY(auto looked, open_host(from.path));
+        if (looked.directory) return upload_tree(server, o, from, to, std::move(looked));
         opened.reset(::open(from.path.c_str(), O_RDONLY | O_CLOEXEC));
         if (!opened) return fail_errno("opening {}", printable(from.path));
-        struct stat st{};
-        if (::fstat(opened.get(), &st) == 0 && S_ISDIR(st.st_mode)) return no_trees(from.path);
         source = opened.get();
     }
     BERTH_TRY(const auto sandbox, server.path_of(to.ref));
-    const bool there = kind_there(server, o, sandbox, inside(to.path)) == "directory";
+    const bool there = kind_there(server, o, sandbox, join(inside(to.path), ".")) == "directory";
     BERTH_TRY(const auto target, file_target(inside(to.path), there, from.name()));
     const ByteSource read = [source]() -> Result<std::string> {
         std::string piece(kPiece, '\0');
@@ -76,7 +115,8 @@ Result<int> download(Server& server, const CpWish& o, const CopyPath& from, cons
 {
     BERTH_TRY(const auto sandbox, server.path_of(from.ref));
     const std::string path = inside(from.path);
-    if (kind_there(server, o, sandbox, path) == "directory") return no_trees(from.path);
+    if (kind_there(server, o, sandbox, join(path, ".")) == "directory")
+        return download_tree(server, o, sandbox, from, to);
     const std::string source = sandbox + "/files" + query(o, path);
     if (to.kind == CopyPath::Kind::Stream) {
         BERTH_CHECK(server.stream(
@@ -117,7 +157,7 @@ Result<int> copy(Server& server, const CpWish& o)
 
 int cp_verb(Server& server, int argc, char** argv)
 {
-    CLI::App app("Copy a file to or from a sandbox on the server; '-' is our own stream.\n\n"
+    CLI::App app("Copy files and directories to or from a sandbox on the server; '-' is our own stream.\n\n"
                  "Example:\n  berth cp notes.txt mybox:/home/user/ --server http://127.0.0.1:7600\n",
                  "berth cp");
     CpWish o;

@@ -8,13 +8,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/encoding.hpp"
-#include "base/io.hpp"
 #include "base/json_reader.hpp"
 #include "base/strings.hpp"
 #include "cli/exec_options.hpp"
 #include "cli/remote.hpp"
 #include "cli/session.hpp"
+#include "sys/pty.hpp"
 
 namespace berth::cli::remote {
 
@@ -23,44 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kBreath = 200ms;
-constexpr auto kSilence = 60s; // a stream tells every 15 s that it lives
-constexpr auto kMoment = 1s;
-constexpr int kMostBreaks = 20; // one after the other, without an event between
-constexpr std::size_t kLargestEvent = std::size_t{16} << 20;
-
-std::string text_of(const json::Object& object, std::string_view name)
-{
-    const auto* const found = object.if_contains(name);
-    return found != nullptr && found->is_string() ? std::string(found->get_string()) : std::string{};
-}
-
-/// Server-sent events out of their bytes.
-class EventReader {
-public:
-    explicit EventReader(std::function<Status(const json::Object&)> on_event) : on_event_(std::move(on_event))
-    {
-    }
-
-    Status feed(std::string_view bytes)
-    {
-        pending_ += bytes;
-        if (pending_.size() > kLargestEvent) return fail(Code::Invalid, "an event of the server has no end");
-        for (std::size_t end = 0; (end = pending_.find("\n\n")) != std::string::npos;) {
-            const auto block = pending_.substr(0, end);
-            pending_.erase(0, end + 2);
-            for (const auto& line : split(block, '\n')) {
-                if (!line.starts_with("data: ")) continue;
-                BERTH_TRY(const auto document, json::parse(std::string_view(line).substr(6)));
-                if (document.is_object()) BERTH_CHECK(on_event_(document.get_object()));
-            }
-        }
-        return {};
-    }
-
-private:
-    std::function<Status(const json::Object&)> on_event_;
-    std::string pending_;
-};
 
 /// Our input to the command's, until either ends.
 void feed_input(const std::stop_token& stop, Server& server, const std::string& exec)
@@ -89,6 +50,14 @@ void feed_input(const std::stop_token& stop, Server& server, const std::string& 
     }
 }
 
+json::Object size_json(std::uint16_t rows, std::uint16_t columns)
+{
+    json::Object out;
+    out["rows"] = rows;
+    out["columns"] = columns;
+    return out;
+}
+
 /// What we are asked to do the command is asked; for the third time it is killed.
 void pass_signals(const std::stop_token& stop, Server& server, const std::string& exec, const sigset_t& set)
 {
@@ -96,6 +65,11 @@ void pass_signals(const std::stop_token& stop, Server& server, const std::string
         const timespec breath{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kBreath).count()};
         const int signal = ::sigtimedwait(&set, nullptr, &breath);
         if (signal <= 0) continue;
+        if (signal == SIGWINCH) {
+            if (const auto size = sys::window_size(STDIN_FILENO))
+                (void)server.call("POST", exec + "/size", json::dump(size_json(size->rows, size->columns)));
+            continue;
+        }
         if (++seen < 3) {
             json::Object body;
             body["signal"] = signal;
@@ -126,37 +100,55 @@ Result<json::Object> start(Server& server, const std::string& sandbox, const Exe
     if (!spec.cwd.empty()) body["workdir"] = spec.cwd;
     if (!spec.user.empty()) body["user"] = spec.user;
     body["stdin"] = spec.input == ExecSpec::Stdin::Open;
+    if (spec.terminal) body["terminal"] = size_json(spec.terminal->rows, spec.terminal->columns);
     if (spec.timeout) body["timeout_seconds"] = std::chrono::duration<double>(*spec.timeout).count();
     if (const auto bad = json::not_utf8(json::Value(body)))
         return fail(Code::Invalid, "{} is not UTF-8, which a server cannot be told", *bad);
     return server.call("POST", sandbox + "/execs", json::dump(body));
 }
 
-Result<int> run(Server& server, const ExecWish& o)
+/// Stays with a command until it is over.
+Result<int> attend(Server& server, const ExecSpec& spec, const std::string& exec, bool json,
+                   const sigset_t& set, SteadyTime begun)
 {
-    if (o.command.empty()) return fail(Code::Invalid, "no command: berth exec {} -- CMD…", o.ref);
-    if (o.exec.terminal || !o.exec.policy.empty() || !o.exec.log_limit.empty())
-        return fail(Code::Unsupported, "--tty, --policy and --log-limit do not work with a server");
-    BERTH_TRY(const auto spec, exec_spec(o.exec, o.command, o.detach ? Company::Leaves : Company::Stays));
-    BERTH_TRY(const auto sandbox, server.path_of(o.ref));
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
-    if (!o.detach) ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    const auto begun = system_clock().steady();
-    BERTH_TRY(const auto started, start(server, sandbox, spec));
-    const auto id = text_of(started, "id");
-    if (o.detach) return o.common.json ? print_document(started) : print(id + "\n");
-    const std::string exec = sandbox + "/execs/" + http_client::url_encode(id);
+    std::optional<sys::RawTerminal> raw;
+    if (spec.terminal) {
+        BERTH_TRY(auto entered, sys::RawTerminal::enter(STDIN_FILENO));
+        raw.emplace(std::move(entered));
+    }
     std::jthread input;
-    if (spec.input == ExecSpec::Stdin::Open)
+    if (spec.input == ExecSpec::Stdin::Open || spec.terminal)
         input = std::jthread([&](const std::stop_token& stop) { feed_input(stop, server, exec); });
     const std::jthread signals([&](const std::stop_token& stop) { pass_signals(stop, server, exec, set); });
-    const auto on_event = pass_on(o.common.json);
-    BERTH_TRY(const auto ended, follow(server, {.exec = exec, .after = {}}, on_event));
+    BERTH_TRY(const auto ended, follow(server, {.exec = exec, .after = {}}, pass_on(json)));
     if (spec.timeout && ended.signal == SIGKILL && system_clock().steady() - begun >= *spec.timeout)
         return kTimedOut;
     return ended.code;
+}
+
+Result<int> run(Server& server, const Common& common, const std::string& ref, const ExecSpec& spec,
+                bool detach)
+{
+    BERTH_TRY(const auto sandbox, server.path_of(ref));
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+    if (spec.terminal) ::sigaddset(&set, SIGWINCH);
+    if (!detach) ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    const auto begun = system_clock().steady();
+    BERTH_TRY(const auto started, start(server, sandbox, spec));
+    const auto id = text_of(started, "id");
+    if (detach) return common.json ? print_document(started) : print(id + "\n");
+    return attend(server, spec, sandbox + "/execs/" + http_client::url_encode(id), common.json, set, begun);
+}
+
+Result<int> run(Server& server, const ExecWish& o)
+{
+    if (o.command.empty()) return fail(Code::Invalid, "no command: berth exec {} -- CMD…", o.ref);
+    if (!o.exec.policy.empty() || !o.exec.log_limit.empty())
+        return fail(Code::Unsupported, "--policy and --log-limit do not work with a server");
+    BERTH_TRY(const auto spec, exec_spec(o.exec, o.command, o.detach ? Company::Leaves : Company::Stays));
+    return run(server, o.common, o.ref, spec, o.detach);
 }
 
 struct LogsWish {
@@ -166,82 +158,58 @@ struct LogsWish {
     bool follow = false;
 };
 
+/// The id of an exec by itself or the beginning of it; of none the newest.
+Result<std::string> exec_of(Server& server, const std::string& sandbox, const std::string& ref)
+{
+    BERTH_TRY(const auto listed, server.call("GET", sandbox + "/execs"));
+    std::vector<std::string> found;
+    if (const auto* const all = listed.if_contains("execs"); all != nullptr && all->is_array())
+        for (const auto& one : all->get_array()) {
+            const auto id = one.is_object() ? text_of(one.get_object(), "id") : std::string{};
+            if (id == ref) return id;
+            if (id.starts_with(ref) || id.starts_with("exec_" + ref)) found.push_back(id);
+        }
+    if (found.empty()) return fail(Code::NotFound, "there is no command '{}'", printable(ref, 60));
+    if (found.size() > 1 && !ref.empty())
+        return fail(Code::Conflict, "'{}' stands for {} commands", printable(ref, 60), found.size());
+    return found.back();
+}
+
 Result<int> show_log(Server& server, const LogsWish& o)
 {
     BERTH_TRY(const auto sandbox, server.path_of(o.ref));
-    BERTH_TRY(const auto listed, server.call("GET", sandbox + "/execs"));
-    std::string id;
-    if (const auto* const all = listed.if_contains("execs"); all != nullptr && all->is_array())
-        for (const auto& one : all->get_array()) {
-            const auto known = one.is_object() ? text_of(one.get_object(), "id") : std::string{};
-            if (o.exec.empty() || known == o.exec || known.starts_with("exec_" + o.exec)) id = known;
-        }
-    if (id.empty()) return fail(Code::NotFound, "sandbox {} has no such command", printable(o.ref, 60));
+    BERTH_TRY(const auto id, exec_of(server, sandbox, o.exec));
     FollowWish wish{
         .exec = sandbox + "/execs/" + http_client::url_encode(id), .after = o.after, .wait = o.follow};
     BERTH_TRY([[maybe_unused]] const auto seen, follow(server, wish, pass_on(o.common.json)));
     return 0;
 }
 
-} // namespace
-
-OnEvent pass_on(bool json)
+Result<int> end_exec(Server& server, const Common& common, const std::string& ref, const std::string& exec,
+                     const std::string& signal)
 {
-    return [json](const json::Object& event) -> Status {
-        if (json) return write_all(STDOUT_FILENO, json::dump(event) + "\n");
-        const auto kind = text_of(event, "event");
-        if (kind != "stdout" && kind != "stderr" && kind != "pty") return {};
-        const auto bytes = base64_decode(text_of(event, "data"));
-        if (!bytes) return fail(Code::Unavailable, "the server tells bytes that are none");
-        return write_all(kind == "stderr" ? STDERR_FILENO : STDOUT_FILENO, *bytes);
-    };
-}
-
-Result<Followed> follow(Server& server, const FollowWish& wish, const OnEvent& on_event)
-{
-    Followed out{.after = wish.after};
-    Status mine; // a failure that is not the connection's
-    bool moved = false;
-    const auto take = [&](const json::Object& event) -> Status {
-        const auto* const number = event.if_contains("seq");
-        if (number == nullptr || !number->is_int64()) {
-            return mine = fail(Code::Unavailable, "the server says: {}", printable(json::dump(event), 200));
-        }
-        out.after = static_cast<std::uint64_t>(number->get_int64());
-        moved = true;
-        const auto kind = text_of(event, "event");
-        if (const auto* const code = event.if_contains("code");
-            kind == "exit" && code != nullptr && code->is_int64())
-            out.code = static_cast<int>(code->get_int64());
-        if (const auto* const signal = event.if_contains("signal");
-            kind == "exit" && signal != nullptr && signal->is_int64()) {
-            out.signal = static_cast<int>(signal->get_int64());
-            out.code = 128 + *out.signal;
-        }
-        out.closed = out.closed || kind == "closed";
-        return mine = on_event(event);
-    };
-    for (int breaks = 0; !out.closed;) {
-        EventReader reader(take);
-        moved = false;
-        const auto target =
-            out.after ? fmt::format("{}/events?after={}", wish.exec, *out.after) : wish.exec + "/events";
-        const auto read = server.stream(
-            target, [&](std::string_view bytes) { return reader.feed(bytes); },
-            wish.wait ? std::chrono::milliseconds(kSilence) : std::chrono::milliseconds(kMoment));
-        if (!mine) return std::unexpected(mine.error());
-        if (out.closed || (!wish.wait && (moved || !read || out.after))) break;
-        const bool lost =
-            !read && read.error().code != Code::Unavailable && read.error().code != Code::DeadlineExceeded;
-        breaks = moved ? 0 : breaks + 1;
-        if (lost || breaks > kMostBreaks) {
-            if (!read) return std::unexpected(read.error());
-            break; // it ends again and again, and says nothing
-        }
-        std::this_thread::sleep_for(kBreath * std::max(breaks, 1));
+    json::Object out;
+    out["signal"] = SIGKILL;
+    if (!signal.empty()) {
+        BERTH_TRY(const auto number, parse_signal(signal));
+        out["signal"] = number;
     }
-    return out;
+    BERTH_TRY(const auto sandbox, server.path_of(ref));
+    BERTH_TRY(const auto id, exec_of(server, sandbox, exec));
+    const std::string path = sandbox + "/execs/" + http_client::url_encode(id);
+    BERTH_TRY(const auto known, server.call("GET", path));
+    const auto* const running = known.if_contains("running");
+    if (running == nullptr || !running->is_bool() || !running->get_bool())
+        return fail(Code::Conflict, "{} has ended: {}", id, printable(text_of(known, "outcome"), 80));
+    BERTH_CHECK(signal.empty() ? server.call("DELETE", path)
+                               : server.call("POST", path + "/signal", json::dump(out)));
+    if (!common.json) return print(id + "\n");
+    out["id"] = id;
+    out["sandbox"] = sandbox.substr(sandbox.rfind('/') + 1);
+    return print_document(out);
 }
+
+} // namespace
 
 int exec_verb(Server& server, int argc, char** argv)
 {
@@ -264,6 +232,43 @@ int exec_verb(Server& server, int argc, char** argv)
     if (own < argc) o.command.assign(dashes + 1, argv + argc);
     const auto code = run(server, o);
     return code ? *code : report(code.error(), o.common, start_failure_code(code.error()));
+}
+
+int shell_verb(Server& server, int argc, char** argv)
+{
+    CLI::App app("Open a login shell in a sandbox on the server; its exit code is ours.\n\n"
+                 "Example:\n  berth shell mybox --server http://127.0.0.1:7600\n",
+                 "berth shell");
+    Common common;
+    std::string ref, user;
+    app.add_option("sandbox", ref, "The sandbox")->type_name("REF")->required();
+    app.add_option("-u,--user", user, "User inside: a name or uid[:gid]")->type_name("USER");
+    add_common(app, common);
+    if (const auto done = parse(app, common, argc, argv, kOwnFailure)) return *done;
+    const auto open = [&]() -> Result<int> {
+        BERTH_TRY(const auto spec, shell_spec(ref, user));
+        return run(server, common, ref, spec, false);
+    };
+    const auto code = open();
+    return code ? *code : report(code.error(), common, start_failure_code(code.error()));
+}
+
+int kill_verb(Server& server, int argc, char** argv)
+{
+    CLI::App app(
+        "End one command of a sandbox on the server: KILL to it and to everything it started, or with\n"
+        "--signal that signal to the command.\n\n"
+        "Example:\n  berth kill mybox exec_01jd7f3 --server http://127.0.0.1:7600\n",
+        "berth kill");
+    Common common;
+    std::string ref, exec, signal;
+    app.add_option("sandbox", ref, "The sandbox")->type_name("REF")->required();
+    app.add_option("exec", exec, "The command")->type_name("EXEC")->required();
+    app.add_option("-s,--signal", signal, "A name like TERM, or a number")->type_name("SIGNAL");
+    add_common(app, common);
+    if (const auto done = parse(app, common, argc, argv)) return *done;
+    const auto code = end_exec(server, common, ref, exec, signal);
+    return code ? *code : report(code.error(), common);
 }
 
 int logs_verb(Server& server, int argc, char** argv)

@@ -10,12 +10,6 @@ namespace berth::cli::remote {
 
 namespace {
 
-std::string text_of(const json::Object& object, std::string_view name)
-{
-    const auto* const found = object.if_contains(name);
-    return found != nullptr && found->is_string() ? std::string(found->get_string()) : std::string{};
-}
-
 /// A verb on each of several sandboxes: one request, and the document that tells of it.
 struct Each {
     const char* name;

@@ -38,13 +38,13 @@ Error refusal(const HttpAnswer& answer)
     return out;
 }
 
+} // namespace
+
 std::string text_of(const json::Object& object, std::string_view name)
 {
     const auto* const found = object.if_contains(name);
     return found != nullptr && found->is_string() ? std::string(found->get_string()) : std::string{};
 }
-
-} // namespace
 
 Server::Server(http_client::Origin origin, std::string key)
     : base_(std::move(origin.path)), key_(std::move(key)),
@@ -96,6 +96,36 @@ Status Server::upload(std::string path, ByteSource source)
     request.source = std::move(source);
     BERTH_TRY([[maybe_unused]] const auto answer, exchange(std::move(request), {}));
     return {};
+}
+
+Result<UniqueFd> Server::dial(const std::string& path)
+{
+    constexpr std::size_t most = std::size_t{16} << 10;
+    const auto until = system_clock().steady() + kPatience;
+    BERTH_TRY(auto wire, client_->connect());
+    std::string request = fmt::format("GET {}{} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\n"
+                                      "Upgrade: tcp\r\n",
+                                      base_, path, client_->place().authority());
+    if (!key_.empty()) request += "Authorization: Bearer " + key_ + "\r\n";
+    BERTH_CHECK(wire.write(request + "\r\n", until));
+    // Byte by byte: what follows the head is no longer HTTP.
+    std::string head;
+    while (!head.ends_with("\r\n\r\n")) {
+        char byte = 0;
+        BERTH_TRY(const auto n, wire.read(&byte, 1, until));
+        if (n == 0 || head.size() > most) return fail(Code::Unavailable, "the server hung up");
+        head += byte;
+    }
+    if (head.starts_with("HTTP/1.1 101 ")) return http_client::Wire::into_socket(std::move(wire));
+    HttpAnswer answer;
+    const auto status = parse_int(head.substr(head.find(' ') + 1, 3), 100, 599, "status");
+    answer.status = status ? static_cast<unsigned>(*status) : 500;
+    for (char byte = 0; answer.body.size() < most && !json::parse(answer.body);) {
+        const auto n = wire.read(&byte, 1, until);
+        if (!n || *n == 0) break;
+        answer.body += byte;
+    }
+    return std::unexpected(refusal(answer));
 }
 
 Result<std::string> Server::path_of(const std::string& ref)

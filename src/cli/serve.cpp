@@ -9,16 +9,22 @@
 #include "backend/registry.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
+#include "berth/noticing.hpp"
 #include "cli/codex_options.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 #include "server/gate/keys.hpp"
 #include "server/gate/self_signed.hpp"
 #include "server/serve.hpp"
+#include "sys/cgroup.hpp"
+#include "sys/spawner.hpp"
 
 namespace berth::cli {
 
 namespace {
+
+constexpr std::size_t kPool = 2;
+constexpr std::size_t kPoolMost = 1000;
 
 struct Options {
     Common common;
@@ -33,6 +39,9 @@ struct Options {
     std::vector<std::string> registries;
     std::string drain = "5s";
     double rate = 0;
+    std::size_t sandboxes = 0;
+    std::size_t pool = kPool;
+    bool pool_asked = false;
     std::size_t connections = http::HostOptions{}.connections;
     CodexOptions codex;
 };
@@ -95,8 +104,8 @@ void print_lines(const Common& common, const Lines& lines)
     if (!lines.domain.empty() && lines.url.starts_with("https")) {
         std::cout << "  export E2B_DOMAIN=" << lines.domain << "\n";
     } else {
-        std::cout << "  export E2B_API_URL=" << lines.url << "\n  export E2B_SANDBOX_URL=" << lines.url
-                  << "\n";
+        for (const auto* const name : {"E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"})
+            std::cout << "  export " << name << "=" << lines.url << "\n";
     }
     if (!lines.authority.empty()) std::cout << "  export NODE_EXTRA_CA_CERTS=" << lines.authority << "\n";
     std::cout << std::endl;
@@ -137,6 +146,9 @@ Result<int> run(const Options& o)
     options.domain = o.domain;
     options.backend = o.backend;
     options.rate = o.rate;
+    options.sandboxes = o.sandboxes;
+    // Only one backend makes them ahead, and the others are not asked to unless somebody means it.
+    options.pool = o.pool_asked || o.backend == "local" ? o.pool : 0;
     options.registries.insert(o.registries.begin(), o.registries.end());
     BERTH_TRY(options.codex, codex_ceiling(o.codex));
     // Keys are for sandboxes; commands on the host itself are the operator's to allow.
@@ -152,6 +164,10 @@ Result<int> run(const Options& o)
         BERTH_TRY(auto started, local::Sweeper::start(state));
         sweeper.emplace(std::move(started));
     }
+    // Where a group was given to us alone we may have to move within it; with a companion we are two.
+    (void)sys::CgroupTree::open();
+    // A server has thousands of descriptors and much memory, and every launch would copy them.
+    BERTH_CHECK(sys::Spawner::start_companion());
     BERTH_TRY(const auto berth, Berth::open({.data = path, .threads = 16}));
     Lines lines{.domain = o.domain};
     if (!o.tls_cert.empty()) options.host.tls = http::TlsFiles{.certificate = o.tls_cert, .key = o.tls_key};
@@ -179,6 +195,7 @@ Result<int> run(const Options& o)
         }
     }
     const auto host = options.host;
+    const Noticing noticing(berth->data());
     server::Server server(*berth, std::move(options));
     BERTH_CHECK(berth->run(server.run([&](std::uint16_t port) {
         lines.url = show_url(host, port);
@@ -223,6 +240,16 @@ int serve_verb(int argc, char** argv)
                    "Requests a second of one tenant, with bursts of ten times as many (default: any number)")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber);
+    app.add_option("--max-sandboxes", o.sandboxes,
+                   "Sandboxes of one tenant at once, stopped ones too (default: any number)")
+        ->type_name("N");
+    auto* const pool =
+        app.add_option(
+               "--pool", o.pool,
+               "Keep this many sandboxes ready before they are asked for, of what was asked for lately "
+               "(default 2; 0: none)")
+            ->type_name("N")
+            ->check(CLI::Range(std::size_t{0}, kPoolMost));
     app.add_option("--connections", o.connections, "Connections at once (default 16000)")
         ->type_name("N")
         ->check(CLI::PositiveNumber);
@@ -230,6 +257,7 @@ int serve_verb(int argc, char** argv)
     add_common(app, o.common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;
+    o.pool_asked = pool->count() > 0;
     // The access log is what a server says; somebody who wants less says so.
     if (o.common.log_level.empty() && environment("BERTH_LOG").empty())
         log::configure(log::Level::Info, log::parse_format(o.common.log_format).value_or(log::Format::Text));

@@ -1,8 +1,5 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 
-#include "base/strings.hpp"
 #include "cli/attended_exec.hpp"
 #include "cli/exec_options.hpp"
 #include "cli/session.hpp"
@@ -20,14 +17,7 @@ struct Options {
 
 Result<int> run(const Options& o)
 {
-    if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
-        return fail(Code::Invalid,
-                    "a shell needs a terminal: in scripts use berth exec {} -- sh -c 'COMMANDS'",
-                    printable(o.ref, 80));
-    // One exec that becomes the shell: there is nothing to look up before.
-    constexpr const char* kShell = "command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l";
-    const ExecOptions how{.user = o.user, .terminal = true};
-    BERTH_TRY(auto exec, exec_spec(how, {"/bin/sh", "-c", kShell}, Company::Stays));
+    BERTH_TRY(auto exec, shell_spec(o.ref, o.user));
     BERTH_TRY(const auto berth, open_berth(o.common));
     return attended_exec(*berth, o.common, o.ref, std::move(exec));
 }

@@ -9,6 +9,7 @@
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
 #include "cli/table.hpp"
+#include "cli/template_build.hpp"
 #include "cli/verbs.hpp"
 #include "distribution/images.hpp"
 
@@ -166,11 +167,13 @@ Result<int> remove(const TemplateOptions& o)
 int template_verb(int argc, char** argv)
 {
     CLI::App app(
-        "Images from registries, for the roots of sandboxes: pulled once, then --template image:NAME.\n\n"
+        "Images from registries, for the roots of sandboxes: pulled once, then --template image:NAME; and\n"
+        "templates built at a server.\n\n"
         "Example:\n"
         "  berth template pull alpine:3.20\n"
         "  berth run --template image:alpine:3.20 -- cat /etc/os-release\n"
-        "  berth template import docker-archive:mine.tar mine:1\n",
+        "  berth template import docker-archive:mine.tar mine:1\n"
+        "  berth template build --backend e2b Dockerfile --name mine\n",
         "berth template");
     TemplateOptions o;
     auto* pull_it = app.add_subcommand("pull", "Fetch an image; a name that is there is asked for again");
@@ -193,11 +196,18 @@ int template_verb(int argc, char** argv)
     auto* rm = app.add_subcommand("rm", "Remove one; not while a sandbox or snapshot stands on it");
     rm->add_option("name", o.name, "Its name, or the beginning of its digest")->type_name("NAME")->required();
     rm->add_flag("--dry-run", o.dry_run, "Say what would be removed, and remove nothing");
-    for (auto* verb : {pull_it, take, ls, rm}) add_common(*verb, o.common);
+    TemplateBuildOptions build;
+    auto* build_it = app.add_subcommand("build", "Build one at an E2B server, from a Dockerfile");
+    add_template_build(*build_it, build);
+    for (auto* verb : {pull_it, take, ls, rm, build_it}) add_common(*verb, o.common);
     app.require_subcommand(1);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;
-    const auto code = *pull_it ? pull(o) : *take ? import(o) : *ls ? list(o) : remove(o);
+    const auto code = *build_it  ? template_build(build, o.common)
+                      : *pull_it ? pull(o)
+                      : *take    ? import(o)
+                      : *ls      ? list(o)
+                                 : remove(o);
     return code ? *code : report(code.error(), o.common);
 }
 

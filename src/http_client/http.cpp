@@ -26,7 +26,9 @@ std::string head_of(std::string_view host, const HttpRequest& request)
         fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: {}\r\nUser-Agent: berth\r\n", request.method,
                     request.target, host, request.keep ? "keep-alive" : "close");
     for (const auto& [name, value] : request.headers) out += fmt::format("{}: {}\r\n", name, value);
-    if (request.source)
+    if (request.source && request.length)
+        out += fmt::format("Content-Length: {}\r\n", *request.length);
+    else if (request.source)
         out += "Transfer-Encoding: chunked\r\n";
     else if (!request.body.empty() || request.method != "GET")
         out += fmt::format("Content-Length: {}\r\n", request.body.size());
@@ -110,13 +112,21 @@ private:
     std::array<char, kPiece> piece_{};
 };
 
-Status send_source(Wire& wire, const ByteSource& source, std::chrono::milliseconds patience)
+Status send_source(Wire& wire, const HttpRequest& request, std::chrono::milliseconds patience)
 {
-    for (;;) {
+    for (std::uint64_t given = 0;;) {
         // A server that has refused does not read on.
         if (wire.readable()) return {};
-        BERTH_TRY(const auto piece, source());
+        BERTH_TRY(const auto piece, request.source());
         const auto until = system_clock().steady() + patience;
+        given += piece.size();
+        if (request.length) {
+            if (given > *request.length || (piece.empty() && given != *request.length))
+                return fail(Code::Internal, "{} bytes were promised, {} came", *request.length, given);
+            if (piece.empty()) return {};
+            BERTH_CHECK(wire.write(piece, until));
+            continue;
+        }
         BERTH_CHECK(wire.write(fmt::format("{:x}\r\n", piece.size()), until));
         if (piece.empty()) return wire.write("\r\n", until);
         BERTH_CHECK(wire.write(piece, until));
@@ -132,7 +142,7 @@ Result<HttpAnswer> exchange(Wire& wire, std::string_view host, const HttpRequest
     const auto until = system_clock().steady() + limits.patience;
     BERTH_CHECK(wire.write(head_of(host, request) + (request.source ? std::string{} : request.body), until));
     Status sent;
-    if (request.source) sent = send_source(wire, request.source, limits.patience);
+    if (request.source) sent = send_source(wire, request, limits.patience);
     // A refusal is worth more than the word that it closed the pipe.
     if (!sent && sent.error().sys.value() != EPIPE && sent.error().sys.value() != ECONNRESET)
         return std::unexpected(std::move(sent).error());

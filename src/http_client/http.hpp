@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/archive.hpp"
@@ -17,7 +18,8 @@ struct HttpRequest {
     std::map<std::string, std::string> headers{};
     std::string body{};
     ByteSource source{};
-    bool keep = false; ///< the connection is to be used again
+    std::optional<std::uint64_t> length{}; ///< of what `source` gives; else it goes in chunks
+    bool keep = false;                     ///< the connection is to be used again
 };
 
 struct HttpAnswer {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -247,6 +248,52 @@ bool Wire::readable() const
     }
     pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&ready, 1, 0) > 0;
+}
+
+/// Between the session and a socket of ours, until both directions have ended.
+void Wire::pump(int end)
+{
+    constexpr std::size_t piece = std::size_t{16} << 10;
+    constexpr auto patience = std::chrono::minutes(10);
+    std::string buffer(piece, '\0');
+    const auto later = [&] { return system_clock().steady() + patience; };
+    for (bool ours = true, theirs = true; ours || theirs;) {
+        if (theirs && readable()) {
+            const auto n = read(buffer.data(), buffer.size(), later());
+            theirs = n && *n > 0;
+            if (!theirs) ::shutdown(end, SHUT_WR);
+            for (std::string_view left(buffer.data(), n.value_or(0)); !left.empty();) {
+                const ssize_t sent = ::send(end, left.data(), left.size(), MSG_NOSIGNAL);
+                if (sent <= 0) return; // nobody reads it any more
+                left.remove_prefix(static_cast<std::size_t>(sent));
+            }
+            continue;
+        }
+        pollfd ready[2] = {{.fd = ours ? end : -1, .events = POLLIN, .revents = 0},
+                           {.fd = theirs ? socket_.get() : -1, .events = POLLIN, .revents = 0}};
+        if (::poll(&ready[0], 2, -1) < 0 && errno != EINTR) return;
+        if (ready[0].revents == 0) continue;
+        const ssize_t n = ::recv(end, buffer.data(), buffer.size(), 0);
+        ours = n > 0;
+        if (!ours) {
+            (void)::SSL_shutdown(tls_->session.get()); // no more from us; the answer may go on
+            continue;
+        }
+        if (!write(std::string_view(buffer).substr(0, static_cast<std::size_t>(n)), later())) return;
+    }
+}
+
+Result<UniqueFd> Wire::into_socket(Wire wire)
+{
+    if (!wire.tls_) return std::move(wire.socket_);
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, &ends[0]) != 0)
+        return fail_errno("making a pair of sockets");
+    UniqueFd near(ends[0]);
+    std::thread([session = std::move(wire), end = UniqueFd(ends[1])]() mutable {
+        session.pump(end.get());
+    }).detach();
+    return near;
 }
 
 void Wire::hang_up() const noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }

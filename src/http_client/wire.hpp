@@ -24,6 +24,8 @@ public:
     [[nodiscard]] Result<std::size_t> read(char* to, std::size_t size, SteadyTime until);
     /// Bytes come, or the other end has closed; does not wait.
     [[nodiscard]] bool readable() const;
+    /// The bytes it carries as a socket, for good. Those of TLS pass through a thread that ends with it.
+    [[nodiscard]] static Result<UniqueFd> into_socket(Wire wire);
     /// Every wait on it ends, now and later. For any thread, while the Wire lives.
     void hang_up() const noexcept;
 
@@ -31,6 +33,7 @@ private:
     struct Tls;
     Wire(UniqueFd socket, std::string who);
     Status begin_tls(const Place& place, SteadyTime until);
+    void pump(int end);
 
     UniqueFd socket_;
     std::unique_ptr<Tls> tls_;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include <cstdio> // renameat2
+#include <ctime>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -26,6 +27,7 @@ using namespace std::chrono_literals;
 constexpr auto kLongestMake = 15min;
 constexpr auto kLookAgain = 10ms;
 constexpr Bytes kLargestReady = 4_MiB;
+constexpr std::time_t kTouchAfter = 3600; // seconds: the disk is not written to by every use
 
 Result<UniqueFd> open_readable(int dir, const std::string& name)
 {
@@ -74,6 +76,31 @@ Result<std::optional<std::string>> Cache::find(const std::string& name) const
     if (text) return *std::move(text);
     if (text.error().code == Code::NotFound) return std::nullopt;
     return std::unexpected(std::move(text).error().while_doing("looking into " + path_));
+}
+
+Result<UniqueFd> Cache::hold(const std::string& name) const
+{
+    BERTH_TRY(auto dir, open_readable(dir_.get(), name));
+    struct stat held{};
+    struct stat named{};
+    // Between the two somebody may have taken it away.
+    if (::flock(dir.get(), LOCK_SH | LOCK_NB) != 0 || ::fstat(dir.get(), &held) != 0 ||
+        ::fstatat(dir_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+        held.st_ino != named.st_ino || held.st_dev != named.st_dev)
+        return fail(Code::NotFound, "{}/{} is being collected", path_, name);
+    return dir;
+}
+
+Result<std::optional<std::string>> Cache::use(const std::string& name) const
+{
+    const auto held = hold(name);
+    if (!held && held.error().code == Code::NotFound) return std::nullopt;
+    if (!held) return std::unexpected(held.error());
+    struct stat ready{};
+    if (::fstatat(held->get(), "ready", &ready, AT_SYMLINK_NOFOLLOW) == 0 &&
+        ready.st_mtim.tv_sec + kTouchAfter < ::time(nullptr))
+        (void)::utimensat(held->get(), "ready", nullptr, AT_SYMLINK_NOFOLLOW);
+    return find(name);
 }
 
 Result<CacheLock> Cache::lock(const std::string& kind, const Progress& progress) const

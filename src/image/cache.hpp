@@ -48,6 +48,12 @@ public:
     /// The text of `<name>/ready`, or nothing when it is not made.
     [[nodiscard]] Result<std::optional<std::string>> find(const std::string& name) const;
 
+    /// The same, and whoever collects what nobody uses (cache_collect.hpp) leaves it alone for a day.
+    [[nodiscard]] Result<std::optional<std::string>> use(const std::string& name) const;
+
+    /// Keeps it from being collected for as long as the answer lives. NotFound: it is not there.
+    [[nodiscard]] Result<UniqueFd> hold(const std::string& name) const;
+
     /// Waits for another maker of that kind, telling `progress` when there is one.
     [[nodiscard]] Result<CacheLock> lock(const std::string& kind, const Progress& progress) const;
 

@@ -60,7 +60,7 @@ std::string chain_id(const std::string& below, const std::string& diff_id)
 
 Result<std::optional<Layer>> find_layer(const Cache& cache, const std::string& chain)
 {
-    BERTH_TRY(const auto record, cache.find(name_of(chain)));
+    BERTH_TRY(const auto record, cache.use(name_of(chain)));
     if (!record) return std::nullopt;
     return Layer{.chain = chain,
                  .root = fmt::format("{}/{}/root", cache.path(), name_of(chain)),

@@ -40,7 +40,7 @@ std::string record_of(const std::vector<oci::Layer>& layers, const oci::Defaults
 /// Nothing when it is not made, or when a layer of it is gone.
 Result<std::optional<OciTemplate>> find(const Cache& cache, const std::string& name)
 {
-    BERTH_TRY(const auto text, cache.find(name));
+    BERTH_TRY(const auto text, cache.use(name));
     if (!text) return std::nullopt;
     BERTH_TRY(const auto document, json::parse(*text));
     const json::Reader at(document);

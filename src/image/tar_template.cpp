@@ -15,7 +15,7 @@ namespace {
 
 Result<std::optional<TarTemplate>> find(const Cache& cache, const std::string& sha256)
 {
-    BERTH_TRY(const auto record, cache.find("tar-" + sha256));
+    BERTH_TRY(const auto record, cache.use("tar-" + sha256));
     if (!record) return std::nullopt;
     const std::string dir = cache.path() + "/tar-" + sha256;
     return TarTemplate{.dir = dir,

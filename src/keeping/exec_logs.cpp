@@ -73,6 +73,29 @@ Result<std::vector<ExecInfo>> list_logs(int directory, LogKeeper keeper)
     return out;
 }
 
+Status trim_logs(int directory, std::size_t keep)
+{
+    BERTH_TRY(const auto all, open_dir_at(directory, "exec"));
+    BERTH_TRY(auto names, list_names(all.get()));
+    std::erase_if(names, [](const auto& name) { return !is_id(name, "exec_"); });
+    if (names.size() <= keep) return {};
+    names.resize(names.size() - keep); // their names are in the order of their beginnings
+    for (const auto& name : names) {
+        const auto log = open_log(directory, name);
+        if (!log) continue;
+        if (const auto closed = log->closed(); closed && *closed)
+            BERTH_CHECK(sys::remove_tree(all.get(), name));
+    }
+    return {};
+}
+
+Status trim_logs_after(int directory, const std::string& exec)
+{
+    // The last of 32 letters, of which each is as likely as any other.
+    if (!exec.ends_with('0')) return {};
+    return trim_logs(directory);
+}
+
 Status settle_logs(const std::string& native, int directory)
 {
     BERTH_TRY(const auto all, open_dir_at(directory, "exec"));

@@ -29,6 +29,14 @@ enum class LogKeeper { Lives, Gone };
 /// After the keeper's death, or of an exec it never knew: the log gets the end it lacks.
 [[nodiscard]] Status finish_log(int directory, const std::string& exec);
 
+/// How many logs of commands that are over a sandbox keeps.
+inline constexpr std::size_t kKeptLogs = 1000;
+/// The oldest ones beyond `keep` go, some at a time; never one that may still be written to. Whoever reads
+/// one reads on.
+[[nodiscard]] Status trim_logs(int directory, std::size_t keep = kKeptLogs);
+/// Called with every end: looks only now and then, as it costs a look at all of them.
+[[nodiscard]] Status trim_logs_after(int directory, const std::string& exec);
+
 /// After the keeper's death, with the instance locked: each log gets the end it lacks, and logs made
 /// ahead are removed.
 [[nodiscard]] Status settle_logs(const std::string& native, int directory);

@@ -6,8 +6,11 @@
 
 #include "base/blocking_pool.hpp"
 #include "core/backend.hpp"
+#include "core/file_attributes.hpp"
+#include "core/tells_workspace.hpp"
 #include "image/tree_reader.hpp"
 #include "keeping/exec_follower.hpp"
+#include "keeping/idle_followers.hpp"
 #include "keeping/watch_hub.hpp"
 #include "sys/sandbox_files.hpp"
 
@@ -22,7 +25,7 @@ struct Trees {
 
 /// The half of a backend that is the same wherever a keeper runs on this machine: files, trees, ports and
 /// watches by way of the keeper's root, and the logs of execs. How one gets at an instance is the other half.
-class KeptBackend : public Backend {
+class KeptBackend : public Backend, public TellsWorkspace, public FileAttributes {
 public:
     Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,
                                                      std::uint64_t from, SteadyTime until) override;
@@ -44,6 +47,12 @@ public:
                               ByteSink sink) override;
     Task<Status> write_archive(SandboxHandle sandbox, FilePath directory, ByteSource source,
                                ArchiveLimits limits) override;
+    Task<Result<std::map<std::string, FileAttributes::Set>>> read_attributes(SandboxHandle sandbox,
+                                                                             FilePath directory,
+                                                                             std::vector<std::string> names,
+                                                                             std::string prefix) override;
+    Task<Status> write_attributes(SandboxHandle sandbox, FilePath file, std::string prefix,
+                                  Set attributes) override;
 
 protected:
     explicit KeptBackend(BlockingPool& pool) : pool_(pool) {}
@@ -71,6 +80,7 @@ private:
     auto with_files(SandboxHandle handle, std::string user, F work)
         -> Task<std::invoke_result_t<F, const sys::SandboxFiles&>>;
 
+    IdleFollowers followers_;
     std::shared_ptr<WatchHub> watches_ = WatchHub::of_process();
 };
 

@@ -13,12 +13,20 @@ Task<Result<std::vector<ExecEvent>>> KeptBackend::read_events(SandboxHandle sand
                                                               std::uint64_t from, SteadyTime until)
 {
     for (bool settled = false;; settled = true) {
-        BERTH_CO_TRY(auto follower, co_await follower_of(sandbox, exec, from));
+        auto idle = followers_.take(sandbox.native, exec, from);
+        auto made = idle ? Result<ExecFollower>(*std::move(idle)) : co_await follower_of(sandbox, exec, from);
+        if (!made) co_return std::unexpected(std::move(made).error());
+        ExecFollower& follower = *made;
         for (;;) {
             const auto started = now();
             const auto next = [&] { return follower.next(started); };
             BERTH_CO_TRY(auto events, co_await pool_.call(next));
-            if (!events.empty() || follower.ended() || started >= until) co_return events;
+            if (!events.empty() || follower.ended() || started >= until) {
+                const bool lives = !follower.keeper_gone() && follower.keeper_descriptor() >= 0;
+                if (lives && !follower.ended())
+                    followers_.put(std::move(sandbox.native), std::move(exec), std::move(follower));
+                co_return events;
+            }
             const bool alone = follower.keeper_gone() || follower.keeper_descriptor() < 0;
             if (alone && settled) co_return events; // complete, and nothing of it is after `from`
             if (alone) break;

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -22,7 +23,6 @@
 #include "keeping/file_rules.hpp"
 #include "keeping/pipe.hpp"
 #include "keeping/walls.hpp"
-#include "sys/child.hpp"
 #include "sys/launch.hpp"
 
 namespace berth::keeping {
@@ -30,6 +30,8 @@ namespace berth::keeping {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr auto kPatience = 10s;
 
 /// The command's streams: its ends, and those that go to the keeper.
 struct Streams {
@@ -213,10 +215,16 @@ Status start_narrow(const NarrowStart& start, KeeperClient& keeper)
     add_command(list, start, streams, keeper.socket(),
                 adopt_message(number, keeper.next_request(), spec, start.locks.size()));
     // Its children live among hostile processes with the same user, who can stop, kill and trace them.
-    const sys::LaunchOptions options{.cgroup = start.birth_directory, .apart = 10s};
-    BERTH_TRY(auto launched, sys::launch(list, options));
-    auto entered = sys::Child::own(launched.pid, std::move(launched.pidfd));
-    BERTH_TRY([[maybe_unused]] const auto status, entered.wait());
+    const sys::LaunchOptions options{.cgroup = start.birth_directory};
+    BERTH_TRY(const auto launched, start.spawner != nullptr ? start.spawner->launch_apart(list, options)
+                                                            : sys::launch_apart(list, options));
+    const auto started = sys::await_apart(launched, list, kPatience);
+    // Not our child where a spawner made it: by descriptor, as its number may be another's by now.
+    siginfo_t ended{};
+    while (::waitid(P_PIDFD, static_cast<id_t>(launched.child.pidfd.get()), &ended, WEXITED | __WALL) < 0 &&
+           errno == EINTR) {
+    }
+    BERTH_CHECK(started);
     return keeper.await_adoption(number);
 }
 

@@ -1,5 +1,7 @@
 #include "keeping/places.hpp"
 
+#include <algorithm>
+
 #include "base/strings.hpp"
 
 namespace berth::keeping {
@@ -23,6 +25,17 @@ policy::Roots roots_of(const SandboxSpec& spec, const Account& user)
         if (mount.workspace) roots.workspaces.push_back(mount.target);
     roots.home = user.home;
     return roots;
+}
+
+std::string workspace_of(const SandboxSpec& spec, const std::string& image_workdir, const Account& user)
+{
+    if (!spec.workdir.empty()) return spec.workdir;
+    const auto shown = [&](const auto& one) {
+        return image_workdir == one.target || image_workdir.starts_with(one.target + "/");
+    };
+    const bool held = !std::ranges::any_of(spec.mounts, shown) && !std::ranges::any_of(spec.volumes, shown);
+    // The root of all is nobody's work.
+    return !image_workdir.empty() && image_workdir != "/" && held ? image_workdir : user.home;
 }
 
 } // namespace berth::keeping

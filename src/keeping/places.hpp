@@ -17,4 +17,8 @@ namespace berth::keeping {
 /// Where the symbols of a policy point in a sandbox.
 [[nodiscard]] policy::Roots roots_of(const SandboxSpec& spec, const Account& user);
 
+/// Where a sandbox's work lies: as core/tells_workspace.hpp has it.
+[[nodiscard]] std::string workspace_of(const SandboxSpec& spec, const std::string& image_workdir,
+                                       const Account& user);
+
 } // namespace berth::keeping

@@ -107,6 +107,25 @@ Task<Result<SandboxRecord>> Lifecycle::supersede(SandboxRecord old, SandboxRecor
     co_return co_await stored([&](Store& store) { return store.replace(old, record, told); });
 }
 
+/// What is to be made is known before anything of it is. Without a key it is known by its id alone, which is
+/// locked then.
+Task<Result<Lifecycle::Begun>> Lifecycle::begin_record(SandboxRecord record)
+{
+    Begun begun;
+    const std::string id = record.id();
+    if (record.key.empty()) {
+        auto held = co_await lock(id);
+        if (!held) give_back(id);
+        if (!held) co_return std::unexpected(std::move(held).error());
+        begun.lock.emplace(*std::move(held));
+    }
+    auto stored_one = co_await stored([&](Store& store) { return store.insert(record, {}); });
+    if (!stored_one) give_back(id);
+    if (!stored_one) co_return std::unexpected(std::move(stored_one).error());
+    begun.record = *std::move(stored_one);
+    co_return begun;
+}
+
 Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<SandboxRecord> old,
                                          std::string why)
 {
@@ -118,24 +137,21 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
     BERTH_CO_CHECK(admit(request.spec, where->capabilities().holds, unheld));
     SandboxRecord record;
     record.spec = std::move(request.spec);
-    record.spec.id = make_sandbox_id(clock_);
+    record.spec.id = new_id(request.backend, record.spec, {});
     record.spec_hash = spec_hash(record.spec);
     if (!old) record.key = request.key;
     record.backend = std::move(request.backend);
     record.native = record.spec.id;
     record.retention = request.retention;
     record.created = record.changed = record.last_used = clock_.now();
-    // Without a key it is known by its id alone.
-    std::optional<KeyLock> own;
-    if (record.key.empty()) {
-        BERTH_CO_TRY(own, co_await lock(record.id()));
-    }
-    BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.insert(record, {}); }));
+    BERTH_CO_TRY(auto begun, co_await begin_record(std::move(record)));
+    record = std::move(begun.record);
     hooks::kill_point("sandbox recorded");
     SandboxRecord keyed = record;
     keyed.key = request.key;
     // Whoever had the key before us had no other's work either: only a key's first sandbox adopts.
     auto adopted = old ? Result<std::optional<SandboxRecord>>{} : co_await adopt_instance(keyed);
+    if (!adopted || *adopted) give_back(record.id());
     if (!adopted) co_return std::unexpected(co_await give_up(std::move(record), std::move(adopted).error()));
     auto made = *adopted ? Result<SandboxRecord>(**std::move(adopted))
                          : co_await make_instance(std::move(keyed), std::nullopt, request.progress);

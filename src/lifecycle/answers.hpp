@@ -76,6 +76,9 @@ struct RestoreWish {
     std::string name;
     std::string key;
     std::string backend; ///< empty: that of the snapshot
+    // Of a new one; nothing: as the snapshot's sandbox had them.
+    std::optional<std::vector<Volume>> volumes{};
+    std::optional<policy::Limits> limits{}; ///< memory and cpus alone
 };
 
 struct ForkWish {
@@ -116,6 +119,12 @@ struct GcWish {
     std::optional<std::size_t> keep_last; ///< snapshots of each sandbox
     std::optional<std::chrono::seconds> keep_within;
     std::optional<Bytes> keep_bytes; ///< of all snapshots; the oldest go first
+    const bool* over = nullptr;      ///< whoever asked wants no more of it, once it is true
+};
+
+enum class Sweep {
+    Deadlines, ///< the idle and the overdue
+    All,       ///< also what crashed, and instances against records, on the backends that records name
 };
 
 /// One thing that was done, or would be.

@@ -1,7 +1,10 @@
 #include "lifecycle/documents.hpp"
 
+#include <algorithm>
+
 #include "base/brief.hpp"
 #include "base/encoding.hpp"
+#include "core/admit.hpp"
 
 namespace berth::documents {
 
@@ -137,6 +140,32 @@ json::Object event(const ExecEvent& one)
     case ExecEvent::Kind::Start:
     case ExecEvent::Kind::Closed: break;
     }
+    return out;
+}
+
+json::Object explanation(const SandboxSpec& spec, const policy::Holdings& have)
+{
+    const auto lines = policy::explain(policy::demands(spec.policy, accepted_tier(have)), have);
+    // Limits of every preset are there for this machine: elsewhere they are only told as not held.
+    std::vector<std::string> notes;
+    const bool all = admit(spec, have, notes).has_value();
+    json::Array rules;
+    for (const auto& line : lines) {
+        const bool told = std::ranges::any_of(notes, [&](const std::string& note) {
+            return note.starts_with(fmt::format("not held: {} (", line.demand.why));
+        });
+        json::Object rule;
+        rule["rule"] = line.demand.why;
+        rule["feature"] = std::string_view(to_string(line.demand.feature));
+        rule["tier"] = std::string_view(to_string(line.holding.tier));
+        rule["how"] = line.holding.how;
+        rule["held"] = line.met;
+        rule["refused"] = !line.met && !told;
+        rules.emplace_back(std::move(rule));
+    }
+    json::Object out;
+    out["rules"] = std::move(rules);
+    out["admitted"] = all;
     return out;
 }
 

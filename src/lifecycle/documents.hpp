@@ -4,6 +4,7 @@
 #include "core/exec_event.hpp"
 #include "core/store.hpp"
 #include "lifecycle/answers.hpp"
+#include "policy/demand.hpp"
 
 /// What is known, as JSON: --json and the server's API show the same thing by the same names. A field that
 /// has no value is null, never left out; times are RFC 3339.
@@ -18,6 +19,9 @@ namespace berth::documents {
 [[nodiscard]] json::Object ledger(const LedgerEvent& event);
 /// Bytes are base64, as they are.
 [[nodiscard]] json::Object event(const ExecEvent& one);
+
+/// Rule by rule: at which tier a policy is held where `have` is true, and by what; "admitted": all of it is.
+[[nodiscard]] json::Object explanation(const SandboxSpec& spec, const policy::Holdings& have);
 
 /// Null for none.
 [[nodiscard]] json::Value text_or_null(const std::string& text);

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/ids.hpp"
 #include "base/strings.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
+#include "lifecycle/move_mark.hpp"
 #include "lifecycle/payload.hpp"
 #include "lifecycle/stored.hpp"
 #include "lifecycle/template_note.hpp"
@@ -32,6 +34,8 @@ void note(GcReport& report, std::string what, std::string object, std::string wh
                               .why = std::move(why),
                               .failed = done ? std::string{} : done.error().line()});
 }
+
+bool over(const GcWish& wish) { return wish.over != nullptr && *wish.over; }
 
 template <class T> Status status_of(const Result<T>& result)
 {
@@ -101,21 +105,27 @@ Task<Status> Lifecycle::collect_due(GcWish wish, GcReport& report)
         const RecordQuery query{.due_by = clock_.now(), .after = after, .limit = kPage};
         BERTH_CO_TRY(auto page, co_await stored([&](Store& store) { return store.list(query); }));
         for (auto& record : page) {
+            if (over(wish)) co_return Status{};
             after = record.id();
             if (!record.damage.empty()) continue;
             BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
             if (!held) continue;
             BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
             if (!again || !again->live()) continue;
-            BERTH_CO_CHECK(co_await collect_one(*std::move(again), wish, report));
+            // What fails with one is told, and the others are looked at all the same.
+            const std::string id = record.id();
+            const auto done = co_await collect_one(*std::move(again), wish, report);
+            if (!done) note(report, "look at", id, "it is due", done);
         }
         if (page.size() < kPage) co_return Status{};
     }
 }
 
-/// What crashed on the way, and what was superseded longer ago than the grace period.
-Task<Status> Lifecycle::collect_dead(GcWish wish, GcReport& report)
+/// What crashed on the way, and what was superseded longer ago than the grace period. Answers with the
+/// backends that records name which may still have an instance.
+Task<Result<std::set<std::string>>> Lifecycle::collect_dead(GcWish wish, GcReport& report)
 {
+    std::set<std::string> used;
     std::string after;
     for (;;) {
         const RecordQuery query{.with_dead = true, .after = after, .limit = kPage};
@@ -127,6 +137,8 @@ Task<Status> Lifecycle::collect_dead(GcWish wish, GcReport& report)
                      fail(Code::Internal, "{}", record.damage));
                 continue;
             }
+            if (over(wish)) co_return used;
+            if (record.state != State::Destroyed) used.insert(record.backend);
             const bool unfinished = record.state == State::Creating;
             const bool superseded = !record.superseded_by.empty() && record.state != State::Destroyed &&
                                     record.state != State::Failed &&
@@ -142,7 +154,7 @@ Task<Status> Lifecycle::collect_dead(GcWish wish, GcReport& report)
             if (!wish.dry_run) done = status_of(co_await remove(*std::move(again), why));
             note(report, "destroy", record.id(), why, done);
         }
-        if (page.size() < kPage) co_return Status{};
+        if (page.size() < kPage) co_return used;
     }
 }
 
@@ -155,11 +167,15 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
     BERTH_CO_TRY(const auto all, co_await where->scan());
     BERTH_CO_TRY(const auto first, co_await stored([](Store& s) { return s.ledger({.limit = 1}); }));
     for (const auto& found : all) {
+        if (over(wish)) co_return Status{};
         if (found.labels.owner != store_.owner() && !found.labels.owner.empty()) continue;
         auto read = co_await stored([&](Store& s) { return s.find(found.sandbox.sandbox); });
         if (!read) continue; // told already; what it is to be, nobody knows
         auto record = *std::move(read);
         if (!record && found.labels.owner.empty()) continue; // nobody says whose it is
+        const bool agrees = record && record->live() && record->state == found.state &&
+                            record->native == found.sandbox.native && record->backend == name;
+        if (agrees) continue;
         SandboxRecord nameless;
         nameless.spec.id = found.sandbox.sandbox;
         BERTH_CO_TRY(const auto held,
@@ -170,9 +186,12 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
         const bool other = record && (record->native != found.sandbox.native || record->backend != name);
         if (!ended && !other) {
             const bool settled = record->live() && record->state != State::Creating;
-            if (!wish.dry_run && settled && found.health != Health::Unresponsive) {
-                BERTH_CO_TRY(record, co_await follow_state(*std::move(record), found.state));
-            }
+            if (wish.dry_run || !settled || found.state == record->state) continue;
+            // Somebody may have started or stopped it since the backend was asked; now nobody can.
+            BERTH_CO_TRY(auto seen, co_await where->inspect(found.sandbox));
+            if (seen.health == Health::Unresponsive) continue;
+            BERTH_CO_CHECK(co_await move_mark::undo(store_, pool_, *where, *record, seen));
+            BERTH_CO_TRY(record, co_await follow_state(*std::move(record), seen.state));
             continue;
         }
         if (!record && !wish.orphans && (first.empty() || found.labels.created < first.front().time)) {
@@ -273,6 +292,20 @@ Task<Result<GcReport>> Lifecycle::collect(GcWish wish)
         }
         report.bytes += removed->bytes;
         for (const auto& object : removed->objects) note(report, "remove", object, "nothing uses it");
+    }
+    co_return report;
+}
+
+Task<Result<GcReport>> Lifecycle::sweep(Sweep what, const bool& over)
+{
+    GcReport report;
+    const GcWish wish{.over = &over};
+    BERTH_CO_CHECK(co_await collect_due(wish, report));
+    if (what == Sweep::Deadlines) co_return report;
+    BERTH_CO_TRY(const auto used, co_await collect_dead(wish, report));
+    for (const auto& name : used) {
+        auto done = co_await reconcile(name, wish, report);
+        if (!done) note(report, "look at backend", name, "it could not be asked", done);
     }
     co_return report;
 }

@@ -7,6 +7,7 @@
 #include "base/ids.hpp"
 #include "base/strings.hpp"
 #include "lifecycle/events.hpp"
+#include "lifecycle/move_mark.hpp"
 #include "lifecycle/stored.hpp"
 
 namespace berth {
@@ -118,7 +119,10 @@ Task<Result<Found>> Lifecycle::look(SandboxRecord record)
     boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor);
     for (const auto pause : {250ms, 1000ms, 3000ms, 0ms}) {
         BERTH_CO_TRY(auto found, co_await where->inspect(handle(record)));
-        if (found.health != Health::Unresponsive) co_return found;
+        if (found.health != Health::Unresponsive) {
+            BERTH_CO_CHECK(co_await move_mark::undo(store_, pool_, *where, record, found));
+            co_return found;
+        }
         if (pause == 0ms) break;
         timer.expires_after(pause);
         co_await timer.async_wait(boost::asio::use_awaitable);
@@ -158,8 +162,9 @@ Task<Result<SandboxRecord>> Lifecycle::refresh(std::string ref)
     if (!held) co_return record;
     BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
     if (!again || !again->live() || again->version != record.version) co_return again ? *again : record;
-    BERTH_CO_TRY(const auto seen, co_await where->inspect(handle(*again)));
+    BERTH_CO_TRY(auto seen, co_await where->inspect(handle(*again)));
     if (seen.health == Health::Unresponsive) co_return *again;
+    BERTH_CO_CHECK(co_await move_mark::undo(store_, pool_, *where, *again, seen));
     co_return co_await follow_state(*again, seen.state);
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "lifecycle/key_lock.hpp"
 
 namespace berth {
+
+class Lot;
+class Parking;
 
 /// Sandboxes that survive the processes that use them: found again by key, resumed honestly, never lost
 /// silently, never leaked. What is to happen is in the store before the world changes; whoever comes
@@ -69,10 +73,21 @@ public:
 
     /// Finishes what crashed, stops the idle, destroys the overdue, removes what nobody owns.
     Task<Result<GcReport>> collect(GcWish wish);
+    /// The part of it that cannot wait for somebody to ask: what a running server does again and again.
+    /// `over`: once it is true no further one is begun.
+    Task<Result<GcReport>> sweep(Sweep what, const bool& over);
     /// What a backend keeps for instances and snapshots that are gone.
     Task<Result<Collected>> collect_unused(std::string backend);
     /// Somebody who copied this sandbox was killed: it goes on, and what he had not finished is removed.
     Task<Status> clear_up(std::string ref);
+
+    /// New sandboxes are made of what is parked there, where it fits; null: none are. Borrowed.
+    void claim_from(Lot* lot) noexcept { lot_ = lot; }
+    /// An instance of this shape that is nobody's yet (core/parking.hpp), from a snapshot where that is not
+    /// empty; the id of the sandbox that it can become.
+    Task<Result<std::string>> park(std::string backend, SandboxSpec shape, std::string snapshot);
+    Task<Status> unpark(std::string backend, std::string id);
+    Task<Status> clear_parked(std::string backend);
 
     [[nodiscard]] Store& store() noexcept { return store_; }
     [[nodiscard]] static SandboxHandle handle(const SandboxRecord& record);
@@ -86,6 +101,10 @@ private:
         KeyLock lock;
         SandboxRecord record;
     };
+    struct Begun {
+        std::optional<KeyLock> lock;
+        SandboxRecord record;
+    };
 
     template <class F> auto stored(F work) -> Task<std::invoke_result_t<F, Store&>>;
     Task<Result<KeyLock>> lock(std::string name);
@@ -94,11 +113,18 @@ private:
     [[nodiscard]] Result<SandboxRecord> advance(SandboxRecord record, Transition transition) const;
     Task<Result<SandboxRecord>> change(SandboxRecord record, Transition transition, Events events);
 
+    Task<Result<Parking*>> parking(std::string backend);
+    /// Of a new sandbox: that of an instance that waits for it, or one of its own.
+    [[nodiscard]] std::string new_id(const std::string& backend, const SandboxSpec& spec,
+                                     const std::string& snapshot) const;
+    void give_back(const std::string& id) const;
+
     // A sandbox that is locked, from here on.
     Task<Result<CreateRequest>> instance_wish(SandboxRecord& record);
     Task<Result<std::optional<SandboxRecord>>> adopt_instance(SandboxRecord record);
     Task<Result<SandboxRecord>> make_instance(SandboxRecord record, std::optional<SnapshotSource> from,
                                               MakeProgress progress = {});
+    Task<Result<Begun>> begin_record(SandboxRecord record);
     Task<Error> give_up(SandboxRecord record, Error error);
     Task<Result<SandboxRecord>> supersede(SandboxRecord old, SandboxRecord record, Events events);
     Task<Result<SandboxRecord>> keep_for(SandboxRecord record, Retention asked);
@@ -122,7 +148,7 @@ private:
     Task<Status> collect_due(GcWish wish, GcReport& report);
     Task<Status> collect_one(SandboxRecord record, GcWish wish, GcReport& report);
     Task<Status> reconcile(std::string backend, GcWish wish, GcReport& report);
-    Task<Status> collect_dead(GcWish wish, GcReport& report);
+    Task<Result<std::set<std::string>>> collect_dead(GcWish wish, GcReport& report);
     Task<Status> collect_snapshots(GcWish wish, GcReport& report);
 
     Store& store_;
@@ -130,6 +156,7 @@ private:
     BlockingPool& pool_;
     std::string data_;
     const Clock& clock_;
+    Lot* lot_ = nullptr;
 };
 
 } // namespace berth

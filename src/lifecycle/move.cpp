@@ -8,6 +8,7 @@
 #include "core/spec_hash.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
+#include "lifecycle/move_mark.hpp"
 #include "lifecycle/payload.hpp"
 #include "lifecycle/stored.hpp"
 #include "lifecycle/tar_snapshot.hpp"
@@ -42,10 +43,10 @@ Result<std::string> common_kind(const Backend& from, const Backend& to, const Sa
 }
 
 /// What a kind of snapshot holds, and what it does not.
-void tell_fidelity(const SandboxSpec& spec, const std::string& kind, MoveAnswer& answer)
+void tell_fidelity(const SandboxSpec& spec, const std::string& kind, const std::string& tree,
+                   MoveAnswer& answer)
 {
     if (kind == snapshot_kind::kWorkspaceTar) {
-        const auto tree = tar_snapshot::workspace_of(spec);
         answer.carried.push_back(tree + " with all in it: contents, modes, links, times");
         answer.left.push_back(
             fmt::format("every change outside of {}: installed programs, /etc, /tmp", tree));
@@ -119,11 +120,26 @@ Task<Result<MoveAnswer>> Lifecycle::move(std::string ref, MoveWish wish)
     BERTH_CO_TRY(auto* const there, co_await backend(wish.backend));
     MoveAnswer answer{.from = record.backend};
     BERTH_CO_TRY(answer.kind, common_kind(*here, *there, record.spec, wish.kind));
-    tell_fidelity(record.spec, answer.kind, answer);
+    // Of one that is stopped only the snapshot will know.
+    const auto tree = co_await tar_snapshot::workspace_of(*here, handle(record), record.spec);
+    tell_fidelity(record.spec, answer.kind, tree.value_or("its workspace"), answer);
     const auto begun = clock_.steady();
     // What is written after the snapshot would be lost.
     const bool still = record.state == State::Running && here->capabilities().can(Operation::Pause);
-    if (still) BERTH_CO_CHECK(co_await here->pause(handle(record)));
+    const auto go_on = [&]() -> Task<void> {
+        if (!still) co_return;
+        (void)co_await here->resume(handle(record));
+        (void)co_await stored([&](Store& store) { return move_mark::clear(store, record); });
+    };
+    if (still) {
+        BERTH_CO_CHECK(co_await stored([&](Store& store) { return move_mark::set(store, record); }));
+        hooks::kill_point("move: to be paused");
+        if (auto paused = co_await here->pause(handle(record)); !paused) {
+            co_await go_on();
+            co_return std::unexpected(std::move(paused).error());
+        }
+        hooks::kill_point("move: paused");
+    }
     if (record.state == State::Running && !still)
         answer.notes.emplace_back("what was written while it moved may be missing");
     SandboxRecord next = record;
@@ -143,14 +159,20 @@ Task<Result<MoveAnswer>> Lifecycle::move(std::string ref, MoveWish wish)
         moved = std::unexpected(std::move(taken).error());
     }
     if (!moved) {
-        if (still) (void)co_await here->resume(handle(record));
+        co_await go_on();
         co_return std::unexpected(
             std::move(moved).error().while_doing(fmt::format("moving {} to {}", record.id(), wish.backend)));
     }
     answer.record = *std::move(moved);
+    if (answer.kind == snapshot_kind::kWorkspaceTar)
+        if (const auto now =
+                co_await tar_snapshot::workspace_of(*there, handle(answer.record), answer.record.spec);
+            now && tree && *now != *tree)
+            answer.notes.push_back(fmt::format("what lay in {} lies in {} now", *tree, *now));
     if (auto gone = co_await here->destroy(handle(record)); !gone)
         answer.notes.push_back(
             fmt::format("what it was on {} is left for berth gc: {}", answer.from, gone.error().line()));
+    if (still) (void)co_await stored([&](Store& store) { return move_mark::clear(store, record); });
     answer.elapsed = clock_.steady() - begun;
     co_return answer;
 }

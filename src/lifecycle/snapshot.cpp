@@ -10,6 +10,7 @@
 #include "lifecycle/events.hpp"
 #include "lifecycle/key.hpp"
 #include "lifecycle/lifecycle.hpp"
+#include "lifecycle/lot.hpp"
 #include "lifecycle/payload.hpp"
 #include "lifecycle/stored.hpp"
 #include "lifecycle/tar_snapshot.hpp"
@@ -186,9 +187,21 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     BERTH_CO_TRY(auto source, co_await source_of(snapshot));
     SandboxRecord record;
     record.spec = snapshot.spec;
-    record.spec.id = make_sandbox_id(clock_);
     record.spec.name = wish.name;
     if (!wish.name.empty()) record.spec.hostname.clear();
+    if (wish.volumes) {
+        record.spec.volumes = *std::move(wish.volumes);
+        BERTH_CO_CHECK(validate(record.spec));
+    }
+    if (wish.limits) {
+        record.spec.policy.limits.memory = wish.limits->memory;
+        record.spec.policy.limits.cpus = wish.limits->cpus;
+    }
+    std::optional<KeyLock> key_held;
+    if (!wish.key.empty()) {
+        BERTH_CO_TRY(key_held, co_await lock("key:" + wish.key));
+    }
+    record.spec.id = new_id(snapshot.backend, record.spec, snapshot.id);
     record.spec_hash = spec_hash(record.spec);
     record.key = wish.key;
     record.backend = snapshot.backend;
@@ -196,8 +209,8 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     record.latest_snapshot = snapshot.id;
     if (old) record.retention = old->retention;
     record.created = record.changed = record.last_used = clock_.now();
-    BERTH_CO_TRY(const auto held, co_await lock(record.key.empty() ? record.id() : "key:" + record.key));
-    BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.insert(record, {}); }));
+    BERTH_CO_TRY(auto begun, co_await begin_record(std::move(record)));
+    record = std::move(begun.record);
     hooks::kill_point("restore recorded");
     auto made = co_await make_instance(record, std::move(source));
     if (!made) co_return std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
@@ -222,6 +235,7 @@ Task<Status> Lifecycle::drop(SnapshotRecord snapshot, std::string why)
     Events events;
     if (!snapshot.internal) events.push_back(std::move(told));
     BERTH_CO_CHECK(co_await stored([&](Store& s) { return s.remove_snapshot(snapshot.id, events); }));
+    if (lot_ != nullptr) lot_->forget(snapshot.id);
     hooks::kill_point("snapshot forgotten");
     co_return co_await pool_.call([&] { return payload::remove(root, snapshot.id); });
 }

@@ -1,5 +1,6 @@
 #include "lifecycle/tar_snapshot.hpp"
 
+#include "core/tells_workspace.hpp"
 #include "lifecycle/zstd_file.hpp"
 
 namespace berth::tar_snapshot {
@@ -15,16 +16,16 @@ struct Part {
     std::string note;
 };
 
-Part part_of(const SandboxSpec& spec, std::string_view kind)
+Task<Result<Part>> part_of(Backend& backend, SandboxHandle sandbox, SandboxSpec spec, std::string kind)
 {
     if (kind == snapshot_kind::kRootTar)
-        return {.tree = {.path = "/", .user = "root"},
-                .file = std::string(snapshot_kind::kRootTarFile),
-                .note = "memory, processes and what is mounted are not part of it"};
-    const std::string tree = workspace_of(spec);
-    return {.tree = {.path = tree, .user = {}},
-            .file = kWorkspaceFile,
-            .note = fmt::format("only {} is part of it; memory and processes are not", tree)};
+        co_return Part{.tree = {.path = "/", .user = "root"},
+                       .file = std::string(snapshot_kind::kRootTarFile),
+                       .note = "memory, processes and what is mounted are not part of it"};
+    BERTH_CO_TRY(const auto tree, co_await workspace_of(backend, std::move(sandbox), std::move(spec)));
+    co_return Part{.tree = {.path = tree, .user = {}},
+                   .file = kWorkspaceFile,
+                   .note = fmt::format("only {} is part of it; memory and processes are not", tree)};
 }
 
 } // namespace
@@ -34,10 +35,12 @@ bool is_kind(std::string_view kind) noexcept
     return kind == snapshot_kind::kRootTar || kind == snapshot_kind::kWorkspaceTar;
 }
 
-std::string workspace_of(const SandboxSpec& spec)
+Task<Result<std::string>> workspace_of(Backend& backend, SandboxHandle sandbox, SandboxSpec spec)
 {
-    if (!spec.workdir.empty()) return spec.workdir;
-    return spec.user == "root" ? "/root" : "/home/user";
+    if (!spec.workdir.empty()) co_return spec.workdir;
+    if (auto* const tells = dynamic_cast<TellsWorkspace*>(&backend))
+        co_return co_await tells->workspace(std::move(sandbox));
+    co_return std::string(spec.user == "root" ? "/root" : "/home/user");
 }
 
 Status check(const SandboxSpec& spec, std::string_view kind)
@@ -55,7 +58,7 @@ Task<Result<SnapshotTaken>> take(Backend& backend, SandboxHandle sandbox, Sandbo
                                  SnapshotRequest request)
 {
     const auto begun = system_clock().steady();
-    Part part = part_of(spec, request.kind);
+    BERTH_CO_TRY(auto part, co_await part_of(backend, sandbox, spec, request.kind));
     if (!backend.capabilities().can(Operation::Users)) part.tree.user.clear(); // it has but one
     BERTH_CO_TRY(auto file, ZstdWriter::create(request.directory, part.file));
     const ByteSink sink = [&](std::string_view bytes) {
@@ -84,9 +87,10 @@ Task<Status> restore(Backend& backend, SandboxHandle sandbox, SandboxSpec spec, 
 {
     BERTH_CO_TRY(auto file, ZstdReader::open(directory, kWorkspaceFile));
     const ByteSource source = [&] { return file.read(); };
+    BERTH_CO_TRY(const auto tree, co_await workspace_of(backend, sandbox, std::move(spec)));
     // What could be taken can be restored.
-    co_return co_await backend.write_archive(std::move(sandbox), {.path = workspace_of(spec), .user = {}},
-                                             source, ArchiveLimits::whole_tree());
+    co_return co_await backend.write_archive(std::move(sandbox), {.path = tree, .user = {}}, source,
+                                             ArchiveLimits::whole_tree());
 }
 
 } // namespace berth::tar_snapshot

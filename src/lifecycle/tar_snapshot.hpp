@@ -9,8 +9,10 @@ namespace berth::tar_snapshot {
 
 [[nodiscard]] bool is_kind(std::string_view kind) noexcept;
 
-/// Where the workspace tar's tree is: the working directory that was asked for, else the user's home.
-[[nodiscard]] std::string workspace_of(const SandboxSpec& spec);
+/// Where the workspace tar's tree is: the working directory that was asked for, else the backend's own word,
+/// else the user's home.
+[[nodiscard]] Task<Result<std::string>> workspace_of(Backend& backend, SandboxHandle sandbox,
+                                                     SandboxSpec spec);
 
 /// Refuses the root tar of a sandbox whose root is mostly the host's own.
 [[nodiscard]] Status check(const SandboxSpec& spec, std::string_view kind);

@@ -31,7 +31,7 @@ Result<std::map<std::string, std::vector<std::string>>> users(Store& store)
                             record.id(), record.damage, record.id());
             const std::string& key = record.key.empty() ? record.id() : record.key;
             for (const auto& volume : record.spec.volumes)
-                out[volume_directory_name(key, volume.name)].push_back(record.id());
+                out[volume_directory_name(owner_of(key, volume.name), volume.name)].push_back(record.id());
         }
         if (page.size() < kPage) return out;
         query.after = page.back().id();

@@ -40,20 +40,26 @@ Result<Known> read_card(int root, const std::string& directory)
 
 } // namespace
 
+std::string owner_of(const std::string& key, const std::string& name)
+{
+    return name.starts_with(kShared) ? "shared" : key;
+}
+
 Status provide(const std::string& root, const std::string& key, SandboxSpec& spec)
 {
     if (spec.volumes.empty()) return {};
     BERTH_TRY(const auto all, open_root(root));
     for (auto& volume : spec.volumes) {
-        const std::string directory = volume_directory_name(key, volume.name);
+        const std::string owner = owner_of(key, volume.name);
+        const std::string directory = volume_directory_name(owner, volume.name);
         auto card = read_card(all.get(), directory);
-        if (card && (card->key != key || card->name != volume.name))
+        if (card && (card->key != owner || card->name != volume.name))
             return fail(Code::Conflict, "volume '{}': its directory belongs to volume '{}' of another key",
                         printable(volume.name, 60), printable(card->name, 60));
         if (!card) {
             if (card.error().code != Code::NotFound) return std::unexpected(std::move(card).error());
             json::Object text;
-            text["key"] = key;
+            text["key"] = owner;
             text["name"] = volume.name;
             BERTH_CHECK(replace_file_at(all.get(), directory + std::string(kCard), json::dump(text)));
         }

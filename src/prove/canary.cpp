@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -108,6 +109,21 @@ Result<std::string> own_directory(const std::string& above, mode_t mode)
     return path;
 }
 
+/// Where everybody may go: TMPDIR, unless somewhere on the way there others are not let in.
+std::string public_place()
+{
+    const char* const named = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): nobody sets it
+    std::error_code failed;
+    const auto place = std::filesystem::canonical(named == nullptr ? "" : named, failed);
+    if (failed || *named != '/') return "/tmp";
+    for (auto at = place;; at = at.parent_path()) {
+        struct stat st{};
+        if (::stat(at.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || (st.st_mode & S_IXOTH) == 0)
+            return "/tmp";
+        if (at == at.parent_path()) return place;
+    }
+}
+
 void remove_directory(const std::string& directory)
 {
     for (const char* name : {"canary", "socket", kOther}) ::unlink((directory + "/" + name).c_str());
@@ -162,7 +178,7 @@ Status Canary::make_files(const std::string& data)
     directories_.push_back(inner);
     held_.reset(::open(inner.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!held_ || ::flock(held_.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno("locking {}", inner);
-    BERTH_TRY(const auto outer, own_directory("/tmp", 0755));
+    BERTH_TRY(const auto outer, own_directory(public_place(), 0755));
     directories_.push_back(outer);
     BERTH_CHECK(replace_file_at(held_.get(), kOther, outer));
     for (const auto& directory : {outer, inner}) {

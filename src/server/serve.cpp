@@ -1,6 +1,7 @@
 #include "server/serve.hpp"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 
@@ -12,10 +13,13 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/log.hpp"
+#include "lifecycle/lot.hpp"
 #include "server/faces.hpp"
 #include "server/gate/pages.hpp"
 #include "server/http/beat.hpp"
 #include "server/http/router.hpp"
+#include "server/notify.hpp"
+#include "server/sweeping.hpp"
 
 namespace berth::server {
 
@@ -46,6 +50,17 @@ void raise_open_files()
     ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Output and uploads move in pieces of some hundred kilobytes. By default each is mapped, faulted in and
+/// unmapped again, which took a quarter of the time of a stream (measured); a few arenas keep a megabyte
+/// each.
+void keep_pieces()
+{
+    constexpr int piece = 1 << 20;
+    ::mallopt(M_MMAP_THRESHOLD, piece);
+    ::mallopt(M_TRIM_THRESHOLD, piece);
+    ::mallopt(M_ARENA_MAX, 4);
+}
+
 /// Two servers would each have their own view of the same sandboxes. Freed by the kernel with its holder.
 Result<UniqueFd> lock_state(const std::string& data)
 {
@@ -68,7 +83,8 @@ public:
                   .authentication = options_.authentication,
                   .domain = options_.domain,
                   .backend = options_.backend,
-                  .rate = gate::Rate(options_.rate)},
+                  .rate = gate::Rate(options_.rate),
+                  .quota = gate::Quota(options_.sandboxes)},
           names_{.address = options_.host.address,
                  .domain = options_.domain.substr(0, options_.domain.find(':')),
                  .origins = options_.origins},
@@ -76,6 +92,7 @@ public:
                             {.tls = options_.host.tls.has_value(), .registries = options_.registries}))
     {
         keys_.also(options_.own_key);
+        if (options_.pool > 0) lot_.emplace(berth.lifecycle(), options_.backend, options_.pool);
     }
 
     Task<Status> run(Ready ready);
@@ -84,6 +101,7 @@ private:
     Task<void> answer(http::Exchange& exchange);
     Task<void> operate(http::Exchange& exchange);
     Task<void> tick();
+    Task<Status> open_lot();
     [[nodiscard]] std::string metrics() const;
 
     ServeOptions options_;
@@ -92,7 +110,9 @@ private:
     gate::Ground ground_;
     gate::Names names_;
     std::vector<std::unique_ptr<gate::Face>> faces_;
+    std::optional<Lot> lot_;
     std::unique_ptr<http::Host> host_;
+    std::unique_ptr<Sweeping> sweeping_;
     bool ready_ = false;
     bool stopping_ = false;
 };
@@ -160,11 +180,31 @@ std::string Server::Parts::metrics() const
     add("berth_http_connections_refused_total", "counter", "Connections closed for want of room.", c.refused);
     add("berth_http_requests_active", "gauge", "Requests being answered.", c.active);
     add("berth_http_response_bytes_total", "counter", "Bytes of answers.", c.sent);
+    add("berth_sweep_actions_total", "counter", "Sandboxes stopped, destroyed or finished for their time.",
+        sweeping_->done());
+    add("berth_sweep_failures_total", "counter", "What a sweep could not do.", sweeping_->failed());
     out += "# HELP berth_http_requests_total Requests that were answered.\n"
            "# TYPE berth_http_requests_total counter\n";
     for (unsigned i = 1; i <= 5; ++i)
         out += fmt::format("berth_http_requests_total{{status=\"{}xx\"}} {}\n", i, c.by_class[i]);
+    if (!lot_) return out;
+    const auto lot = lot_->counts();
+    add("berth_pool_places", "gauge", "Sandboxes that are meant to be made ahead.", lot.places);
+    add("berth_pool_parked", "gauge", "Sandboxes that are made ahead and nobody's yet.", lot.parked);
+    add("berth_pool_claimed_total", "counter", "New sandboxes that were made ahead.", lot.claimed);
+    add("berth_pool_missed_total", "counter", "New sandboxes for which none was made ahead.", lot.missed);
     return out;
+}
+
+/// What E2B's clients ask for when they name nothing is expected before anybody has asked.
+Task<Status> Server::Parts::open_lot()
+{
+    if (!lot_) co_return Status{};
+    BERTH_CO_CHECK(co_await lot_->begin());
+    SandboxSpec usual;
+    BERTH_CO_TRY(usual.policy, policy::preset("sandbox"));
+    lot_->expect(usual);
+    co_return Status{};
 }
 
 Task<void> Server::Parts::tick()
@@ -176,20 +216,33 @@ Task<Status> Server::Parts::run(Ready ready)
 {
     const auto executor = co_await asio::this_coro::executor;
     raise_open_files();
+    keep_pieces();
     BERTH_CO_TRY(const auto alone, lock_state(ground_.berth.data()));
     for (const auto& face : faces_) BERTH_CO_CHECK(co_await face->begin());
+    BERTH_CO_CHECK(co_await open_lot());
     const http::Handler handler = [this](http::Exchange& exchange) { return answer(exchange); };
     BERTH_CO_TRY(host_, co_await http::Host::open(options_.host, handler));
     asio::signal_set signals(executor, SIGINT, SIGTERM);
+    sweeping_ = std::make_unique<Sweeping>(ground_.berth.lifecycle(), executor);
+    sweeping_->start();
     ready_ = true;
     ready(host_->port());
+    log::info("listening", {{"address", options_.host.address}, {"port", std::to_string(host_->port())}});
+    notify("READY=1");
     http::Beat ticking(executor, kTick);
     ticking.start([this] { return tick(); });
+    // Apart: a launch must not hold up what is due.
+    http::Beat parking(executor, kTick);
+    if (lot_) parking.start([this] { return lot_->refill(); });
     co_await (host_->run() || signals.async_wait(as_value));
     log::info("stopping", {});
+    notify("STOPPING=1");
     stopping_ = true;
     co_await host_->stop(options_.drain);
     co_await ticking.end();
+    co_await sweeping_->end();
+    co_await parking.end();
+    if (lot_) co_await lot_->clear();
     for (const auto& face : faces_) face->leave();
     // What was on its way ends before what it works with does.
     asio::steady_timer timer(executor, kTick * 2);

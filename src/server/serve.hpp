@@ -21,7 +21,9 @@ struct ServeOptions {
     /// A tenant's template may begin with an image of these; any other would let him make us ask any machine.
     std::set<std::string> registries{"docker.io", "ghcr.io", "quay.io"};
     codex::Ceiling codex{.served = false}; ///< commands on this host itself, for Codex
+    std::size_t pool = 0;                  ///< sandboxes made before they are asked for
     double rate = 0;                       ///< requests a second of one tenant; 0: any number
+    std::size_t sandboxes = 0;             ///< of one tenant at once; 0: any number
     std::chrono::milliseconds drain = std::chrono::seconds(5);
 };
 

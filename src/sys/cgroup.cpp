@@ -66,6 +66,8 @@ CgroupTree CgroupTree::open(const CgroupLayout& layout, const CgroupOptions& opt
         const bool in_v2 = c == Controller::Freezer || base.enabled[index(c)];
         if (!base.path.empty() && in_v2)
             facility = {.version = V2, .where = base.path, .lack = {}};
+        else if (v1 && may_write(lasting(*v1).path))
+            facility = {.version = V1, .where = lasting(*v1).path, .lack = {}};
         else if (v1 && may_write(v1->path))
             facility = {.version = V1, .where = v1->path, .lack = {}};
         else
@@ -167,6 +169,14 @@ Result<KeptGroup> CgroupTree::make_kept(const std::string& sandbox, const GroupL
     // Without limits it is there to freeze and kill alone: controllers would only cost.
     const auto controllers = limits.controllers().any() ? base_.enabled : ControllerSet();
     return KeptGroup::create(kept_places(sandbox, limits), limits, controllers);
+}
+
+Result<KeptGroup> CgroupTree::widen_kept(const std::string& sandbox, const GroupPlaces& before,
+                                         const GroupLimits& limits) const
+{
+    BERTH_CHECK(admit(limits.controllers()));
+    BERTH_CHECK(prepare(parents(limits.controllers())));
+    return KeptGroup::widen(before, kept_places(sandbox, limits), limits);
 }
 
 /// Another process of ours may have sat higher or lower than we do.

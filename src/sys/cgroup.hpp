@@ -63,6 +63,9 @@ public:
                                             Leaf leaf) const;
 
     [[nodiscard]] Result<KeptGroup> make_kept(const std::string& sandbox, const GroupLimits& limits) const;
+    /// The same for a group that is there, where nothing has run yet.
+    [[nodiscard]] Result<KeptGroup> widen_kept(const std::string& sandbox, const GroupPlaces& before,
+                                               const GroupLimits& limits) const;
     /// Where make_kept of *this process* puts it; another process reads its record instead.
     [[nodiscard]] GroupPlaces kept_places(const std::string& sandbox, const GroupLimits& limits) const;
 

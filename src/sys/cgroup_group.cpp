@@ -106,20 +106,40 @@ SandboxGroup::~SandboxGroup()
 
 Status SandboxGroup::open_directories()
 {
-    if (!places_.v2.empty()) {
-        v2_ = UniqueFd(::open(places_.v2.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        if (!v2_) return fail_errno("opening group {}", places_.v2);
-    }
+    if (has_v2() && v2() < 0) return fail_errno("opening group {}", places_.v2);
+    return open_tasks();
+}
+
+int SandboxGroup::v2() const
+{
+    if (!v2_ && has_v2()) v2_ = UniqueFd(::open(places_.v2.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return v2_.get();
+}
+
+Status SandboxGroup::open_tasks() const
+{
     for (const auto& path : places_.distinct_v1()) {
         UniqueFd tasks(::open((path + "/tasks").c_str(), O_WRONLY | O_CLOEXEC));
-        if (!tasks) return fail_errno("opening group {}", path);
+        if (!tasks) {
+            auto failed = fail_errno("opening group {}", path);
+            tasks_.clear();
+            return failed;
+        }
         tasks_.push_back(std::move(tasks));
     }
     return {};
 }
 
+void SandboxGroup::rest() noexcept
+{
+    v2_.reset();
+    tasks_.clear();
+}
+
 std::vector<int> SandboxGroup::birth_tasks() const
 {
+    // Numbers that nobody can use: what would be born without its limits is not born.
+    if (tasks_.empty() && !open_tasks()) return std::vector<int>(places_.distinct_v1().size(), -1);
     std::vector<int> fds;
     for (const auto& fd : tasks_) fds.push_back(fd.get());
     return fds;
@@ -128,7 +148,7 @@ std::vector<int> SandboxGroup::birth_tasks() const
 Result<std::string> SandboxGroup::read(Controller c, const char* v1_file, const char* v2_file) const
 {
     if (is_v1(c)) return read_file(places_.v1[index(c)] + "/" + v1_file);
-    auto text = v2_ ? read_file_at(v2_.get(), v2_file) : fail(Code::NotFound, "no group");
+    auto text = has_v2() ? read_file_at(v2(), v2_file) : fail(Code::NotFound, "no group");
     if (text || text.error().code != Code::NotFound) return text;
     return fail(Code::Unsupported, "group {} has no {} controller", places_.v2, to_string(c));
 }
@@ -136,7 +156,8 @@ Result<std::string> SandboxGroup::read(Controller c, const char* v1_file, const 
 Status SandboxGroup::write(Controller c, const char* v1_file, const char* v2_file, const std::string& v) const
 {
     const bool v1 = is_v1(c);
-    if (!v1 && !v2_) return fail(Code::Unsupported, "there is no group with a {} controller", to_string(c));
+    if (!v1 && !has_v2())
+        return fail(Code::Unsupported, "there is no group with a {} controller", to_string(c));
     const std::string path = v1 ? places_.v1[index(c)] + "/" + v1_file : places_.v2 + "/" + v2_file;
     return write_control(path, v);
 }
@@ -183,24 +204,24 @@ Status SandboxGroup::set_limits(const GroupLimits& limits)
 
 Status SandboxGroup::delegate(uid_t uid, gid_t gid) const
 {
-    if (!v2_) return {}; // v1: the right to join is that of whoever opened the tasks file
-    if (::fchownat(v2_.get(), "cgroup.procs", uid, gid, 0) != 0)
+    if (!has_v2()) return {}; // v1: the right to join is that of whoever opened the tasks file
+    if (::fchownat(v2(), "cgroup.procs", uid, gid, 0) != 0)
         return fail_errno("delegating {}/cgroup.procs to uid {}", places_.v2, uid);
     return {};
 }
 
 Status SandboxGroup::kill_all(Patience patience)
 {
-    if (!v2_) return kill_v1(patience);
-    auto killed = write_control_at(v2_.get(), "cgroup.kill", "1");
+    if (!has_v2()) return kill_v1(patience);
+    auto killed = write_control_at(v2(), "cgroup.kill", "1");
     if (!killed && killed.error().code == Code::NotFound) {
         // Before Linux 5.14. Frozen, nothing can fork away; SIGKILL acts on the frozen all the same.
-        BERTH_CHECK(write_control_at(v2_.get(), "cgroup.freeze", "1"));
+        BERTH_CHECK(write_control_at(v2(), "cgroup.freeze", "1"));
         if (auto met = kill_each(places_.v2); !met) return std::unexpected(std::move(met).error());
-        killed = write_control_at(v2_.get(), "cgroup.freeze", "0");
+        killed = write_control_at(v2(), "cgroup.freeze", "0");
     }
     BERTH_CHECK(std::move(killed));
-    BERTH_TRY(const bool empty, await_event(v2_.get(), "populated", 0, patience));
+    BERTH_TRY(const bool empty, await_event(v2(), "populated", 0, patience));
     if (!empty) return fail(Code::DeadlineExceeded, "processes in group {} do not die", places_.v2);
     return {};
 }
@@ -236,9 +257,9 @@ Status SandboxGroup::kill_v1(Patience patience)
 Status SandboxGroup::freeze(Patience patience)
 {
     bool frozen = false;
-    if (v2_) {
-        BERTH_CHECK(write_control_at(v2_.get(), "cgroup.freeze", "1"));
-        BERTH_TRY(frozen, await_event(v2_.get(), "frozen", 1, patience));
+    if (has_v2()) {
+        BERTH_CHECK(write_control_at(v2(), "cgroup.freeze", "1"));
+        BERTH_TRY(frozen, await_event(v2(), "frozen", 1, patience));
     } else {
         BERTH_CHECK(write(Controller::Freezer, "freezer.state", "", "FROZEN"));
         const std::string state = places_.v1[index(Controller::Freezer)] + "/freezer.state";
@@ -246,19 +267,20 @@ Status SandboxGroup::freeze(Patience patience)
     }
     if (frozen) return {};
     BERTH_CHECK(thaw());
-    return fail(Code::DeadlineExceeded, "group {} does not freeze", v2_ ? places_.v2 : places_.v1.back());
+    return fail(Code::DeadlineExceeded, "group {} does not freeze",
+                has_v2() ? places_.v2 : places_.v1.back());
 }
 
 Status SandboxGroup::thaw()
 {
-    if (v2_) return write_control_at(v2_.get(), "cgroup.freeze", "0");
+    if (has_v2()) return write_control_at(v2(), "cgroup.freeze", "0");
     return write(Controller::Freezer, "freezer.state", "", "THAWED");
 }
 
 Result<bool> SandboxGroup::frozen() const
 {
-    if (v2_) {
-        BERTH_TRY(const auto asked, read_file_at(v2_.get(), "cgroup.freeze"));
+    if (has_v2()) {
+        BERTH_TRY(const auto asked, read_file_at(v2(), "cgroup.freeze"));
         return asked.starts_with('1');
     }
     if (!can_freeze()) return false;
@@ -290,8 +312,8 @@ Result<std::chrono::microseconds> SandboxGroup::throttled() const
 Result<std::chrono::microseconds> SandboxGroup::cpu_used() const
 {
     // A v2 group counts it without any controller.
-    if (v2_) {
-        BERTH_TRY(const auto text, read_file_at(v2_.get(), "cpu.stat"));
+    if (has_v2()) {
+        BERTH_TRY(const auto text, read_file_at(v2(), "cpu.stat"));
         if (const auto used = keyed_value(text, "usage_usec")) return std::chrono::microseconds(*used);
     }
     return fail(Code::Unsupported, "this group does not count processor time");

@@ -55,7 +55,7 @@ public:
     [[nodiscard]] const GroupPlaces& places() const noexcept { return places_; }
 
     /// v2 directory for CLONE_INTO_CGROUP; -1 where there is none. Borrowed.
-    [[nodiscard]] int birth_directory() const noexcept { return v2_.get(); }
+    [[nodiscard]] int birth_directory() const { return v2(); }
     /// v1 `tasks` files into which the child writes "0". Borrowed.
     [[nodiscard]] std::vector<int> birth_tasks() const;
 
@@ -70,7 +70,7 @@ public:
     [[nodiscard]] Status thaw();
     /// Whether somebody asked for its freeze: also one that is still under way. Not of groups above.
     [[nodiscard]] Result<bool> frozen() const;
-    [[nodiscard]] bool can_freeze() const noexcept { return v2_ || is_v1(Controller::Freezer); }
+    [[nodiscard]] bool can_freeze() const noexcept { return has_v2() || is_v1(Controller::Freezer); }
 
     [[nodiscard]] Result<std::uint64_t> oom_kills() const;             ///< processes the memory limit killed
     [[nodiscard]] Result<std::uint64_t> pids_max_events() const;       ///< forks the pids limit refused
@@ -81,12 +81,17 @@ public:
 
     /// Kills what is still in it, then removes it everywhere.
     [[nodiscard]] Status remove(Patience patience = Patience(5000));
+    /// Closes its descriptors until they are needed again: for whoever holds thousands of groups.
+    void rest() noexcept;
     /// From here on it outlives this object.
     void release() noexcept { owned_ = false; }
 
 private:
     explicit SandboxGroup(GroupPlaces places) noexcept : places_(std::move(places)) {}
     Status open_directories();
+    Status open_tasks() const;
+    [[nodiscard]] bool has_v2() const noexcept { return !places_.v2.empty(); }
+    [[nodiscard]] int v2() const;
     Status kill_v1(Patience patience);
     [[nodiscard]] bool is_v1(Controller c) const noexcept { return !places_.v1[index(c)].empty(); }
     [[nodiscard]] Result<std::string> read(Controller c, const char* v1_file, const char* v2_file) const;
@@ -94,8 +99,8 @@ private:
                                const std::string& v) const;
 
     GroupPlaces places_;
-    UniqueFd v2_;
-    std::vector<UniqueFd> tasks_;
+    mutable UniqueFd v2_; ///< opened when it is needed, like the others
+    mutable std::vector<UniqueFd> tasks_;
     bool owned_ = false;
 };
 

@@ -92,6 +92,25 @@ Result<KeptGroup> KeptGroup::open(const GroupPlaces& places)
     return KeptGroup(places, std::move(keeper), std::move(execs));
 }
 
+Result<KeptGroup> KeptGroup::widen(const GroupPlaces& before, const GroupPlaces& places,
+                                   const GroupLimits& limits)
+{
+    BERTH_CHECK(check_places(places));
+    if (before.v2 != places.v2) return fail(Code::Conflict, "{} is not at {}", before.v2, places.v2);
+    const auto there = before.distinct_v1();
+    GroupPlaces lacking;
+    for (const auto c : kControllers)
+        if (const auto& path = places.v1[index(c)]; std::ranges::find(there, path) == there.end())
+            lacking.v1[index(c)] = path;
+    if (!lacking.empty()) {
+        BERTH_TRY(auto made, SandboxGroup::create(lacking, {}));
+        made.release();
+    }
+    BERTH_TRY(auto group, open(places));
+    BERTH_CHECK(group.execs_.set_limits(limits));
+    return group;
+}
+
 Result<SandboxGroup> KeptGroup::make_exec(const std::string& exec) const
 {
     if (!is_group_name(exec)) return fail(Code::Invalid, "'{}' is not a name for a group", printable(exec));

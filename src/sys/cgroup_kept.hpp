@@ -29,6 +29,9 @@ public:
     [[nodiscard]] static Result<KeptGroup> create(const GroupPlaces& places, const GroupLimits& limits,
                                                   ControllerSet v2_controllers);
     [[nodiscard]] static Result<KeptGroup> open(const GroupPlaces& places);
+    /// One in which nothing has run yet, at more places and with other limits than it was made with.
+    [[nodiscard]] static Result<KeptGroup> widen(const GroupPlaces& before, const GroupPlaces& places,
+                                                 const GroupLimits& limits);
 
     [[nodiscard]] const GroupPlaces& places() const noexcept { return places_; }
     /// v2 directory for the keeper's CLONE_INTO_CGROUP, or -1. Borrowed.
@@ -36,6 +39,13 @@ public:
     /// All execs together, without the keeper: their limits, freeze, kill and use.
     [[nodiscard]] SandboxGroup& execs() noexcept { return execs_; }
     [[nodiscard]] const SandboxGroup& execs() const noexcept { return execs_; }
+
+    /// Closes what is held open; the keeper's directory, which nobody needs after its birth, for good.
+    void rest() noexcept
+    {
+        keeper_.reset();
+        execs_.rest();
+    }
 
     /// Who belongs to one exec. Released: the exec outlives its client. remove() it after the exit has
     /// been read.

@@ -101,6 +101,21 @@ std::vector<std::string> ancestry(const OwnGroup& group)
     return groups;
 }
 
+OwnGroup lasting(const OwnGroup& group)
+{
+    OwnGroup out = group;
+    const auto slash = [&] { return out.path.rfind('/'); };
+    const auto name = [&] { return std::string_view(out.path).substr(slash() + 1); };
+    const auto climb = [&] {
+        if (out.path != out.mount) out.path.resize(slash());
+    };
+    if (name() == kSelfGroup) climb();
+    if (!name().ends_with(".service")) return out;
+    const OwnGroup unit = out;
+    climb();
+    return name() == kOwnSlice ? out : unit;
+}
+
 CgroupLayout parse_layout(std::string_view own_groups, std::string_view mounts)
 {
     std::vector<Mount> mounted;

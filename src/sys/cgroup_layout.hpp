@@ -33,6 +33,16 @@ struct OwnGroup {
 /// The group and those above it that we see, nearest first.
 [[nodiscard]] std::vector<std::string> ancestry(const OwnGroup& group);
 
+/// The leaf that a process of ours moves itself into, so that groups beside it get controllers.
+inline constexpr std::string_view kSelfGroup = "berth-self";
+/// The slice our units lie in, and nothing else.
+inline constexpr std::string_view kOwnSlice = "berth.slice";
+
+/// Where groups begin that outlive this process: not in its leaf, and not in a unit of ours, which its
+/// supervisor clears of empty groups at each stop, and which takes no successor while groups in it have
+/// controllers; beside it, in our slice.
+[[nodiscard]] OwnGroup lasting(const OwnGroup& group);
+
 struct CgroupLayout {
     std::optional<OwnGroup> v2;
     std::array<std::optional<OwnGroup>, kControllers.size()> v1;

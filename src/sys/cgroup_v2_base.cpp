@@ -15,8 +15,6 @@
 namespace berth::sys {
 namespace {
 
-constexpr const char* kSelf = "/berth-self";
-
 struct Candidate {
     std::string path;
     ControllerSet enabled;  ///< already handed down
@@ -80,7 +78,7 @@ void enable(Candidate& base)
     const auto missing = base.possible & ~base.enabled;
     if (missing.none()) return;
     if (base.must_move) {
-        const std::string leaf = base.path + kSelf;
+        const std::string leaf = fmt::format("{}/{}", base.path, kSelfGroup);
         if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return;
         if (!write_control(leaf + "/cgroup.procs", "0")) return;
     }
@@ -106,6 +104,8 @@ std::string delegation_remedy()
 V2Base choose_v2_base(const OwnGroup& own, MoveSelf move)
 {
     std::vector<Candidate> candidates;
+    const auto first = lasting(own);
+    if (first != own) candidates.push_back(look_at(first.path, own, move));
     for (const auto& path : ancestry(own)) candidates.push_back(look_at(path, own, move));
     if (candidates.empty())
         return {.path = "", .enabled = {}, .lack = {"no v2 group is shown", delegation_remedy()}};

@@ -22,12 +22,12 @@ struct V2Base {
 enum class MoveSelf {
     Never,
     /// A group with processes cannot hand controllers to groups below it. When this process is
-    /// the only one in its group it may move into a leaf `berth-self` next to ours.
+    /// the only one in its group it may move into a leaf kSelfGroup next to ours.
     IfNeeded,
 };
 
-/// Looks at our own group and those above it, nearest first, and takes the first that can hand
-/// all controllers down, else the one that can most; enables them there. Nearest first keeps us
+/// Looks at where lasting groups begin, our own group and those above it, nearest first, and takes the first
+/// that can hand all controllers down, else the one that can most; enables them there. Nearest first keeps us
 /// inside whatever limits were put on us.
 [[nodiscard]] V2Base choose_v2_base(const OwnGroup& own, MoveSelf move);
 

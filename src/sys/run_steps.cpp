@@ -39,6 +39,7 @@ constexpr long kMsRec = 16384;
 constexpr long kMsPrivate = 1 << 18;
 constexpr long kMntDetach = 2;
 constexpr unsigned kStRdonly = 1;
+constexpr long kWaitKillable = 1 << 5; // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV: 5.19
 constexpr std::uint64_t kMaxSent = 24; // descriptors in one message, as many as a keeper takes
 
 struct Runner {
@@ -165,9 +166,14 @@ long Runner::drop_caps(const Step& s) noexcept
     __user_cap_header_struct head{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     const auto low = static_cast<std::uint32_t>(s.b);
     const auto high = static_cast<std::uint32_t>(s.b >> 32);
-    __user_cap_data_struct data[2]{{.effective = low, .permitted = low, .inheritable = 0},
-                                   {.effective = high, .permitted = high, .inheritable = 0}};
-    return raw(SYS_capset, arg(&head), arg(&data[0]));
+    __user_cap_data_struct data[2]{
+        {.effective = low, .permitted = low, .inheritable = static_cast<std::uint32_t>(s.c)},
+        {.effective = high, .permitted = high, .inheritable = static_cast<std::uint32_t>(s.c >> 32)}};
+    if (const long r = raw(SYS_capset, arg(&head), arg(&data[0])); r < 0) return r;
+    for (int cap = 0; cap < 64; ++cap)
+        if ((s.c >> cap & 1) != 0)
+            if (const long r = raw(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap); r < 0) return r;
+    return 0;
 }
 
 long Runner::death_signal(const Step& s) noexcept
@@ -403,7 +409,8 @@ long Runner::one(const Step& s) noexcept
         sock_fprog program{.len = static_cast<unsigned short>(s.size / sizeof(sock_filter)),
                            .filter =
                                const_cast<sock_filter*>(reinterpret_cast<const sock_filter*>(text(s, 0)))};
-        return raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, arg(&program));
+        const long flags = s.out < 0 ? 0 : SECCOMP_FILTER_FLAG_NEW_LISTENER | kWaitKillable;
+        return raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, arg(&program));
     }
     case Op::Mkdir: {
         if (const long r = raw(SYS_mkdir, arg(text(s, 0)), static_cast<long>(s.a)); r < 0) return r;

@@ -23,11 +23,13 @@ Status set_fs_id(long number, unsigned id, std::string_view kind)
     return {};
 }
 
-Status drop_capabilities(bool reads_all)
+Status drop_capabilities(const FileCredentials& wanted)
 {
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     __user_cap_data_struct kept[_LINUX_CAPABILITY_U32S_3] = {};
-    if (reads_all) kept[0].effective = kept[0].permitted = 1u << CAP_DAC_READ_SEARCH;
+    if (wanted.reads_all) kept[0].effective = kept[0].permitted = 1u << CAP_DAC_READ_SEARCH;
+    if (wanted.changes_all && ::geteuid() == 0)
+        kept[0].effective = kept[0].permitted = 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_CHOWN;
     if (::syscall(SYS_capset, &header, kept) != 0)
         return fail_errno("dropping the capabilities of a file thread");
     return {};
@@ -50,7 +52,7 @@ Status take_credentials(const FileCredentials& wanted)
     const int before = ::prctl(PR_GET_DUMPABLE);
     Status taken = set_fs_id(SYS_setfsgid, wanted.gid, "gid");
     if (taken) taken = set_fs_id(SYS_setfsuid, wanted.uid, "uid");
-    if (taken) taken = drop_capabilities(wanted.reads_all);
+    if (taken) taken = drop_capabilities(wanted);
     if (before == 1) ::prctl(PR_SET_DUMPABLE, 1);
     return taken;
 }

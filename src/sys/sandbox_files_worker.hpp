@@ -24,6 +24,9 @@ struct FileCredentials {
     /// Keeps the right to read and search everything: only for a reader that itself looks at whose
     /// each file is before it opens it.
     bool reads_all = false;
+    /// Keeps the rights of root over files, whoever they belong to: only below a directory of ours in which
+    /// nothing is mounted. Without them, or as an ordinary user, it changes nothing.
+    bool changes_all = false;
 };
 
 /// A thread that holds these ids for file access, no capability at all, and a umask of its own (0).

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/unique_fd.hpp"
+
 namespace berth::sys {
 
 namespace {
@@ -35,6 +38,8 @@ using Rule = std::pair<std::uint32_t, Code>;
 // Younger than the kernel headers of Debian 12.
 constexpr std::uint32_t kFchmodat2 = 452;
 constexpr std::uint32_t kSetxattrat = 463;
+constexpr std::uint32_t kRemovexattrat = 466;
+constexpr std::uint32_t kFileSetattr = 469;
 constexpr std::uint32_t kOpenTreeAttr = 467;
 constexpr std::uint32_t kLsmSetSelfAttr = 460;
 
@@ -56,6 +61,7 @@ sock_filter jump(int code, std::uint32_t k, std::size_t yes, std::size_t no)
 sock_filter answer(std::uint32_t what) { return statement(BPF_RET | BPF_K, what); }
 sock_filter refuse(int err) { return answer(SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(err)); }
 sock_filter allow() { return answer(SECCOMP_RET_ALLOW); }
+sock_filter notify() { return answer(SECCOMP_RET_USER_NOTIF); }
 
 /// Loads the low 32 bits of an argument: the kernel looks at no more of flags, modes and commands.
 sock_filter argument(unsigned i)
@@ -64,18 +70,28 @@ sock_filter argument(unsigned i)
                      static_cast<std::uint32_t>(offsetof(seccomp_data, args) + std::size_t{8} * i));
 }
 
-Code when_bits(unsigned arg, std::uint32_t bits, int err)
+Code when_bits(unsigned arg, std::uint32_t bits, int err, sock_filter otherwise = allow())
 {
-    return {argument(arg), jump(BPF_JSET, bits, 0, 1), refuse(err), allow()};
+    return {argument(arg), jump(BPF_JSET, bits, 0, 1), refuse(err), otherwise};
 }
 
-/// The mode of open counts only when it creates; otherwise the register holds garbage.
-Code open_with_set_id(unsigned flags)
+/// The mode of open counts only when it creates; otherwise the register holds garbage. A descriptor for a
+/// path alone reads nothing, and nobody else could give it to the caller: no supervisor is asked.
+Code open_rule(const FilterOptions& options, unsigned flags)
 {
     constexpr std::uint32_t creates = O_CREAT | 020000000 /* __O_TMPFILE */;
-    return {argument(flags),     jump(BPF_JSET, creates, 0, 3),
-            argument(flags + 1), jump(BPF_JSET, kSetIdBits, 0, 1),
-            refuse(EPERM),       allow()};
+    Code code{argument(flags)};
+    if (options.supervise_paths)
+        code.push_back(jump(BPF_JSET, 010000000 /* O_PATH */, options.refuse_set_id ? 5 : 1, 0));
+    if (options.refuse_set_id) {
+        code.push_back(jump(BPF_JSET, creates, 0, 3));
+        code.push_back(argument(flags + 1));
+        code.push_back(jump(BPF_JSET, kSetIdBits, 0, 1));
+        code.push_back(refuse(EPERM));
+    }
+    if (options.supervise_paths) code.push_back(notify());
+    code.push_back(allow());
+    return code;
 }
 
 /// One of the values, else refused.
@@ -212,6 +228,44 @@ constexpr std::uint32_t kMounting[] = {
     SYS_move_mount, SYS_open_tree, SYS_mount_setattr, kOpenTreeAttr, SYS_setns,    SYS_chroot,
 };
 
+/// Calls with a mode, and which of their arguments it is.
+constexpr std::pair<std::uint32_t, unsigned> kModes[] = {
+    {SYS_chmod, 1}, {SYS_fchmodat, 2}, {kFchmodat2, 2}, {SYS_creat, 1},
+    {SYS_mknod, 1}, {SYS_mknodat, 2},  {SYS_mkdir, 1},  {SYS_mkdirat, 2},
+};
+
+/// Further calls that reach by a path what lies there, or change what a path means.
+constexpr std::uint32_t kByPath[] = {
+    SYS_execve, SYS_execveat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link,      SYS_linkat,
+    SYS_unlink, SYS_unlinkat, SYS_rmdir,  SYS_symlink,  SYS_symlinkat, SYS_truncate,  SYS_chown,
+    SYS_lchown, SYS_fchownat, SYS_utime,  SYS_utimes,   SYS_futimesat, SYS_utimensat,
+};
+
+/// What is refused by mode, and what a supervisor is asked about.
+template <class Add> void add_path_rules(const FilterOptions& options, Add&& add)
+{
+    if (!options.refuse_set_id && !options.supervise_paths) return;
+    const auto past = options.supervise_paths ? notify() : allow();
+    for (const auto& [number, mode] : kModes)
+        add(number, options.refuse_set_id ? when_bits(mode, kSetIdBits, EPERM, past) : Code{past});
+    add(SYS_open, open_rule(options, 1));
+    add(SYS_openat, open_rule(options, 2));
+    add(SYS_openat2, {refuse(ENOSYS)}); // what it is asked stands in memory
+    add(kSetxattrat, {refuse(ENOSYS)});
+    if (options.refuse_set_id) add(SYS_fchmod, when_bits(1, kSetIdBits, EPERM));
+    if (options.supervise_paths) {
+        for (const auto number : kByPath) add(number, {notify()});
+        for (const auto number : {kRemovexattrat, kFileSetattr}) add(number, {refuse(ENOSYS)});
+        for (const auto number : {SYS_removexattr, SYS_lremovexattr})
+            add(static_cast<std::uint32_t>(number), {refuse(ENOTSUP)});
+    }
+    // Root of a nested namespace may give file capabilities, and the mount's map makes them the host's.
+    if (options.supervise_paths || options.allow_namespaces)
+        for (const auto number : {SYS_setxattr, SYS_lsetxattr})
+            add(static_cast<std::uint32_t>(number), {refuse(ENOTSUP)});
+    if (options.refuse_set_id && options.allow_namespaces) add(SYS_fsetxattr, {refuse(ENOTSUP)});
+}
+
 std::vector<Rule> rules(const FilterOptions& options)
 {
     std::vector<Rule> out;
@@ -240,25 +294,7 @@ std::vector<Rule> rules(const FilterOptions& options)
     add(SYS_ioctl, not_values(1, {0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */}, EPERM));
     // PER_LINUX, PER_LINUX32, without address randomisation (debuggers), and "only tell".
     add(SYS_personality, only_values(0, {0, 8, 0x0040000, 0x0040008, 0xffffffff}, EPERM));
-    if (options.refuse_set_id) {
-        add(SYS_chmod, when_bits(1, kSetIdBits, EPERM));
-        add(SYS_fchmod, when_bits(1, kSetIdBits, EPERM));
-        add(SYS_fchmodat, when_bits(2, kSetIdBits, EPERM));
-        add(kFchmodat2, when_bits(2, kSetIdBits, EPERM));
-        add(SYS_creat, when_bits(1, kSetIdBits, EPERM));
-        add(SYS_mknod, when_bits(1, kSetIdBits, EPERM));
-        add(SYS_mknodat, when_bits(2, kSetIdBits, EPERM));
-        add(SYS_mkdir, when_bits(1, kSetIdBits, EPERM));
-        add(SYS_mkdirat, when_bits(2, kSetIdBits, EPERM));
-        add(SYS_open, open_with_set_id(1));
-        add(SYS_openat, open_with_set_id(2));
-        add(SYS_openat2, {refuse(ENOSYS)}); // its mode stands in memory
-        add(kSetxattrat, {refuse(ENOSYS)});
-        // Root of a nested namespace may give file capabilities, and the mount's map makes them the host's.
-        if (options.allow_namespaces)
-            for (const auto number : {SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr})
-                add(static_cast<std::uint32_t>(number), {refuse(ENOTSUP)});
-    }
+    add_path_rules(options, add);
     std::ranges::sort(out, {}, &Rule::first);
     return out;
 }
@@ -279,10 +315,11 @@ public:
         return code_.size() - 1;
     }
 
-    /// The answer for numbers from `least` on is at `from`, for the others at `below`. A jump reaches
-    /// 255 statements, and no filter of ours is as long as that (there is a test).
+    /// The answer for numbers from `least` on is at `from`, for the others at `below`.
     Place decide(std::uint32_t least, Place from, Place below)
     {
+        from = nearer(from);
+        below = nearer(below);
         code_.push_back(jump(BPF_JGE, least, code_.size() - 1 - from, code_.size() - 1 - below));
         return code_.size() - 1;
     }
@@ -295,6 +332,14 @@ public:
     }
 
 private:
+    /// A conditional jump reaches 255 statements, one without a condition any number.
+    Place nearer(Place place)
+    {
+        if (code_.size() - place < 250) return place;
+        code_.push_back(statement(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(code_.size() - 1 - place)));
+        return code_.size() - 1;
+    }
+
     static std::string bytes(const Code& code)
     {
         return {reinterpret_cast<const char*>(code.data()), code.size() * sizeof(sock_filter)};
@@ -345,12 +390,26 @@ std::string build(const FilterOptions& options)
 
 } // namespace
 
+std::string lacks_notification()
+{
+    // Without a program it fails in any case: with this error only where the flags are known.
+    constexpr unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | 1u << 5; // WAIT_KILLABLE_RECV: 5.19
+    if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, nullptr) == 0 || errno != EFAULT)
+        return "the kernel must notify of system calls (Linux 5.19)";
+    const UniqueFd scope(::open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC));
+    char value = '0';
+    if (scope && ::read(scope.get(), &value, 1) == 1 && value == '3')
+        return "kernel.yama.ptrace_scope is 3, so that nobody may look at what a command executes";
+    return {};
+}
+
 const std::string& seccomp_filter(const FilterOptions& options)
 {
-    static std::array<std::once_flag, 16> once;
-    static std::array<std::string, 16> built;
+    static std::array<std::once_flag, 32> once;
+    static std::array<std::string, 32> built;
     const std::size_t kind = (options.refuse_set_id ? 1 : 0) | (options.allow_clone3 ? 2 : 0) |
-                             (options.allow_namespaces ? 4 : 0) | (options.refuse_unix ? 8 : 0);
+                             (options.allow_namespaces ? 4 : 0) | (options.refuse_unix ? 8 : 0) |
+                             (options.supervise_paths ? 16 : 0);
     std::call_once(once[kind], [&] { built[kind] = build(options); });
     return built[kind];
 }

@@ -36,13 +36,13 @@ enum class Op : std::uint32_t {
     NewSession,     ///<
     FsIds,          ///< a: uid, b: gid; capabilities stay raised
     Ids,            ///< a: uid, b: gid, c: 1 to clear the groups
-    DropCaps,       ///< a: mask kept in the bounding set, b: mask kept permitted and effective
+    DropCaps,       ///< a: mask kept in the bounding set, b: permitted and effective, c: through exec, too
     DeathSignal,    ///< a: signal, fd: pidfd of the parent, which must still live
     NoNewPrivs,     ///<
     LandlockCreate, ///< a: file accesses handled, b: network, c: scopes -> out
     LandlockPath,   ///< fd, text[0] path, a: accesses
     LandlockApply,  ///< fd
-    Seccomp,        ///< bytes: the program
+    Seccomp,        ///< bytes: the program -> out, if any: the listener of its notifications
     Mkdir,          ///< text[0], a: mode, b: uid, c: gid (-1: leave)
     MakeFile,       ///< text[0] path, bytes in text[1], a: mode, b: uid, c: gid (-1: leave)
     Symlink,        ///< text[0] to, text[1] at

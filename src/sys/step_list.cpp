@@ -342,11 +342,13 @@ void StepList::ids(std::uint32_t uid, std::uint32_t gid, bool clear_groups)
     s.c = clear_groups ? 1 : 0;
 }
 
-void StepList::drop_caps(std::uint64_t keep_bounding, std::uint64_t keep_permitted)
+void StepList::drop_caps(std::uint64_t keep_bounding, std::uint64_t keep_permitted,
+                         std::uint64_t keep_ambient)
 {
     Step& s = add(Op::DropCaps);
     s.a = keep_bounding;
     s.b = keep_permitted;
+    s.c = keep_ambient;
 }
 
 void StepList::death_signal(int signo, Slot parent_pidfd)
@@ -387,6 +389,14 @@ void StepList::seccomp(std::string_view program)
     Step& s = add(Op::Seccomp);
     s.text[0] = at;
     s.size = program.size();
+}
+
+Slot StepList::seccomp_listener(std::string_view program)
+{
+    const auto out = empty();
+    seccomp(program);
+    steps_.back().out = out.index;
+    return out;
 }
 
 void StepList::mkdir(std::string_view path, unsigned mode, int tolerate)

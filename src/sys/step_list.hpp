@@ -74,13 +74,17 @@ public:
     void new_session();
     void fs_ids(std::uint32_t uid, std::uint32_t gid);
     void ids(std::uint32_t uid, std::uint32_t gid, bool clear_groups);
-    void drop_caps(std::uint64_t keep_bounding, std::uint64_t keep_permitted);
+    /// `keep_ambient`: what a program has that another user than root executes.
+    void drop_caps(std::uint64_t keep_bounding, std::uint64_t keep_permitted, std::uint64_t keep_ambient = 0);
     void death_signal(int signo, Slot parent_pidfd);
     void no_new_privs();
     Slot landlock_create(std::uint64_t fs, std::uint64_t net, std::uint64_t scopes);
     void landlock_path(Slot ruleset, std::string_view path, std::uint64_t access, int tolerate = 0);
     void landlock_apply(Slot ruleset);
     void seccomp(std::string_view program);
+    /// The same for a filter that asks somebody. Once he has heard a call, only a deadly signal ends the
+    /// wait.
+    Slot seccomp_listener(std::string_view program);
     void mkdir(std::string_view path, unsigned mode, int tolerate = 0);
     void mkdir_owned(std::string_view path, unsigned mode, std::uint64_t uid, std::uint64_t gid);
     void make_file(std::string_view path, std::string_view bytes, unsigned mode, std::uint64_t uid,

@@ -224,8 +224,11 @@ TEST(BadInput, PolicyThatCannotBeHeld)
     expect_refused({"--policy", place(R"({"network":{"allow":[{"host":"example.org"}]}})")},
                    {"cannot be held here", "network allow"});
     expect_refused({"--policy", place(R"({"network":"open"})")}, {"cannot be held here", "network open"});
-    expect_refused({"--policy", place(R"({"files":[{"write":"/"},{"deny":"**/.env"}]})")},
-                   {"cannot be held here", ".env"});
+    expect_refused({"--policy", place(R"({"files":[{"write":"/"},{"read":"**/.env"}]})")},
+                   {"cannot be held here", ".env", "only what is denied"});
+    expect_refused(
+        {"--policy", place(R"({"files":[{"write":"/"},{"deny":"**/.env"}],"nested_namespaces":true})")},
+        {"cannot be held here", ".env", "nested namespaces"});
     expect_refused({"--policy", place(R"({"devices":["/dev/kvm"]})")}, {"cannot be held here", "/dev/kvm"});
 }
 

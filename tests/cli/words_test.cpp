@@ -178,6 +178,9 @@ TEST(PolicyVerb, ExplainSaysWhatIsRefused)
     const auto ended = berth({"policy", "explain", file});
     EXPECT_EQ(ended.code, 6);
     EXPECT_THAT(ended.out, HasSubstr("REFUSED  network open"));
+    EXPECT_THAT(ended.out, HasSubstr("outside  deny **/.env"));
+    const auto grants = Place::here().file("grants.json", R"({"files":[{"write":"/"},{"read":"**/.env"}]})");
+    EXPECT_THAT(berth({"policy", "explain", grants}).out, HasSubstr("REFUSED  read **/.env"));
     EXPECT_FALSE(parsed(trimmed(berth({"policy", "explain", file, "--json"}).out)).at("admitted").as_bool());
 }
 

@@ -24,9 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Steps of sandboxes with a keeper: `berth run` does not take them.
-const std::set<std::string> kOfKeptSandboxes{
-    "sandbox.cpp",    "sandbox_exec.cpp",   "narrow.cpp",        "boot.cpp",           "rest.cpp",
-    "stop_start.cpp", "layer_snapshot.cpp", "layer_collect.cpp", "layer_manifest.cpp", "layer_merge.cpp"};
+const std::set<std::string> kOfKeptSandboxes{"sandbox.cpp",        "sandbox_exec.cpp",  "narrow.cpp",
+                                             "boot.cpp",           "rest.cpp",          "stop_start.cpp",
+                                             "layer_snapshot.cpp", "layer_collect.cpp", "layer_manifest.cpp",
+                                             "layer_merge.cpp",    "parked.cpp",        "cache_collect.cpp"};
 /// Of what sandboxes with a keeper share this is also a throw-away one's.
 const std::set<std::string> kOfKeeping{"file_rules.cpp", "walls.cpp"};
 /// Steps that only a pooled launch of an embedding program takes, and only a root of several image layers.
@@ -69,6 +70,7 @@ std::vector<Scenario> scenarios()
         {.name = "a mount and a copy", .options = {"--mount", "@:/data:copy", "--mount", "@:/other:ro"}},
         {.name = "the live view",
          .options = {"--template", "live", "--policy", "read-only", "--workdir", "/"}},
+        {.name = "deny patterns", .options = {"--policy", "&"}},
     };
     if (!is_root()) return all;
     all.push_back({.name = "limits", .options = {"--memory", "256MiB", "--cpus", "1", "--pids", "100"}});
@@ -161,6 +163,9 @@ protected:
         if (word == "#") return tar_template();
         if (word == "!") return tiny_root();
         if (word == "%") return Place::here().file("sudo.json", R"({"privileges":"sudo"})");
+        if (word == "&")
+            return Place::here().file("patterns.json",
+                                      R"({"files":[{"write":":root"},{"deny":"**/*.pem"}]})");
         if (word.starts_with("@")) word = workspace + word.substr(1);
         return word;
     }

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 BLOCK = re.compile(r"^<!-- test: (run|output)(?: exit=(\d+))? -->\n+```\w*\n(.*?)^```", re.S | re.M)
 
@@ -27,6 +28,14 @@ def missing_line(expected: str, printed: str) -> str | None:
         if not any(re.fullmatch(pattern, line.rstrip()) for line in lines):
             return want
     return None
+
+
+def wait_for_ended(files) -> None:
+    """Servers that a page started and told to end, by the files it keeps their numbers in: they still write."""
+    until = time.monotonic() + 30
+    for file in files:
+        while os.path.exists(f"/proc/{file.read_text().strip()}") and time.monotonic() < until:
+            time.sleep(0.05)
 
 
 def run_page(page: pathlib.Path, program: str) -> list[str]:
@@ -50,6 +59,7 @@ def run_page(page: pathlib.Path, program: str) -> list[str]:
             printed = done.stdout
             if done.returncode != int(code or 0):
                 wrong.append(f"{page.name}: example {count} exited {done.returncode}, not {code or 0}:\n{body}--- it printed:\n{printed}")
+        wait_for_ended(pathlib.Path(place, "work").glob("*.pid"))
     if count == 0:
         wrong.append(f"{page.name}: no example is marked <!-- test: run -->")
     return wrong

@@ -236,6 +236,33 @@ def a_token_is_sent_and_never_shown(there):
 
 
 @check
+def a_server_behind_tls_is_believed_by_its_certificate(there):
+    """`/codex` of `berth serve`: the host where the operator serves it, by wss and a key."""
+    served = subprocess.Popen([there.program, "serve", "--listen", "127.0.0.1:0", "--data", str(there.place / "served"), "--json",
+                               "--tls-self-signed", "--codex-root", str(there.place)], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True)
+    try:
+        said = json.loads(served.stdout.readline())
+        url = said["listening"].replace("https://", "wss://") + "/codex"
+        me = there.person(BERTH_EXEC_SERVER_URL=url, BERTH_EXEC_SERVER_TOKEN=said["key"], SSL_CERT_FILE=said["ca"])
+        box = created(me)
+        assert me.well("exec", "-i", box, "--", "sh", "-c", "cat > f; cat f", given="x" * 200_000) == "x" * 200_000
+        me.well("exec", box, "--", "true")
+        me.well("rm", box)
+        by_address = there.person(BERTH_EXEC_SERVER_URL=f"{url}?key={said['key']}", SSL_CERT_FILE=said["ca"])
+        by_address.well("rm", created(by_address))
+        code, _, err = there.person(BERTH_EXEC_SERVER_URL=url, BERTH_EXEC_SERVER_TOKEN=said["key"]).run(
+            "create", "--backend", "exec-server")
+        assert code != 0 and "certificate" in err and said["key"] not in err, (code, err)
+        other = there.person(BERTH_EXEC_SERVER_URL=url.replace("127.0.0.1", "127.0.0.2"), BERTH_EXEC_SERVER_TOKEN=said["key"],
+                             SSL_CERT_FILE=said["ca"])
+        assert other.run("create", "--backend", "exec-server")[0] != 0
+    finally:
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(60) == 0
+
+
+@check
 def nobody_there_is_an_outage(there):
     me = there.person()
     box = created(me)

@@ -13,6 +13,7 @@
 #include "protocol/e2b/sandbox.hpp"
 #include "protocol/e2b/sandbox_client.hpp"
 #include "protocol/e2b/template.hpp"
+#include "protocol/e2b/template_client.hpp"
 
 namespace {
 
@@ -63,6 +64,13 @@ void messages(std::string_view text)
             require(!step.args.empty() && !e2b::to_string(step).empty());
             require(step.type != e2b::BuildStep::Type::Copy || e2b::is_files_hash(step.files_hash));
         }
+    if (const auto build = e2b::read_build_start(text)) {
+        const auto again = e2b::read_build_start(e2b::build_start_body(*build, false));
+        require(again && again->steps.size() == build->steps.size() && again->start_cmd == build->start_cmd);
+    }
+    if (const auto made = e2b::read_registered(text)) require(e2b::is_template_id(made->id));
+    (void)e2b::read_files_link(text);
+    (void)e2b::read_build_status(text);
     (void)e2b::read_new_template(text);
     (void)e2b::read_tags(text, "target");
     (void)e2b::read_input_message(text);

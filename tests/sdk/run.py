@@ -124,7 +124,7 @@ def main() -> int:
     version = versions(options.packages)
     # Beside the packages, where the modules' names are found from.
     suite = options.packages / "suite.mjs"
-    for name in ("suite.mjs", "templates.mjs", "domain.mjs", "names.mjs"):
+    for name in ("suite.mjs", "templates.mjs", "volumes.mjs", "domain.mjs", "names.mjs"):
         shutil.copyfile(HERE / name, options.packages / name)
     failed = False
     results = {}
@@ -138,7 +138,7 @@ def main() -> int:
                 print(f"== {sdk} {version[sdk]}", flush=True)
                 file = pathlib.Path(place) / f"{sdk}.json"
                 environment = {**os.environ, "E2B_API_KEY": server.key, "E2B_API_URL": server.url,
-                               "E2B_SANDBOX_URL": server.url, "BERTH_OTHER_KEY": other}
+                               "E2B_SANDBOX_URL": server.url, "E2B_VOLUME_API_URL": server.url, "BERTH_OTHER_KEY": other}
                 code = subprocess.run([str(node.resolve()), str(suite), package, str(file)],
                                       env=environment, cwd=options.packages, check=False).returncode
                 failed |= code != 0

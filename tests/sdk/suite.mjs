@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs'
 import http from 'node:http'
 import net from 'node:net'
 import { cli, interpreter, templates } from './templates.mjs'
+import { metadata, volumes } from './volumes.mjs'
 
 const [, , packageName, resultsFile] = process.argv
 const sdk = await import(packageName)
@@ -442,6 +443,9 @@ await check('files', 'a link that is over', async () => {
   const answer = await fetch(url)
   assert.deepEqual([answer.status, await answer.json()], [401, { code: 401, message: 'signature is already expired' }])
 })
+
+await metadata({ check, sandbox })
+await volumes({ check, create, sdk })
 
 // ---------------------------------------------------------------- git
 if (sandbox.git)

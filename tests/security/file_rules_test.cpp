@@ -164,7 +164,7 @@ TEST(unnamed, reach_what_no_rule_names)
 TEST(unnamed, ask_for_a_rule_that_cannot_be_held)
 {
     const TempTree policy;
-    policy.file("p.json", R"({"extends": "workspace-write", "files": [{"deny": "**/.env"}]})");
+    policy.file("p.json", R"({"extends": "workspace-write", "files": [{"read": "**/.env"}]})");
     const auto refused = inside("echo ran", {"--policy", policy.at("p.json")});
     EXPECT_EQ(refused.code, 125);
     EXPECT_EQ(refused.out, "");

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """Every intent with every operation, by a process and by fs/*: what may happen happens, what may not does not.
 
-codex_matrix.py BERTH [VARIANT]     prints the table; each cell is judged by what is on the disk afterwards
+codex_matrix.py BERTH [VARIANT]     each cell is judged by what is on the disk afterwards
+codex_matrix.py --upstream DIR [--table FILE [--write]]
+                                    the same cells with the real `codex exec-server` of DIR (./dev deps sdk), newest version:
+                                    prints those it gets wrong, and compares them with the list in FILE
 """
+import argparse
 import os
 import pathlib
 import shutil
@@ -11,10 +15,9 @@ import subprocess
 import sys
 import threading
 
-from codex_client import Place, RpcError, at, b64, glob, intent, read_only, special, uri, workspace_write
+from codex_client import Client, Place, RpcError, at, b64, glob, intent, read_only, special, uri, workspace_write
 
-PROGRAM = sys.argv[1]
-ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
+BEGIN, END = "<!-- begin: cells that codex exec-server gets wrong -->", "<!-- end: cells that codex exec-server gets wrong -->"
 SKIP = [{**special("project_roots", "read", subpath=n), "missing_path_behavior": "skip"} for n in (".git", ".agents", ".codex", ".aws")]
 
 
@@ -90,8 +93,13 @@ def variants(w: World) -> dict:
         "client-local helper": (intent([*base, at("/home/nobody-here/.codex/tmp/arg0", "read")], w.ws), everything, mine),
         "unknown symbol": (intent([special("root", "read"), special("unknown", "write", path=":new")], w.ws), everything, set()),
         "network asked, none granted": (workspace_write(w.ws, network="enabled"), everything, mine | {"tmp"}),
-        "deny pattern": (intent([*base, glob("codex-project-roots://**/*.env")], w.ws), everything - {"env"}, mine - {"env"},
-                         "refused"),
+        "deny pattern": (intent([*base, glob("codex-project-roots://**/*.env")], w.ws), everything - {"env"}, mine - {"env"}),
+        "deny pattern, absolute": (intent([*base, glob(f"{w.ws}/**/*.env")], w.ws), everything - {"env"}, mine - {"env"}),
+        "deny pattern of a directory": (intent([*base, glob("codex-project-roots://secr*/**")], w.ws), everything - {"secret"},
+                                        mine - {"secret"}),
+        "deny pattern, narrow reads": (intent([*minimal, glob("codex-project-roots://**/*.env")], w.ws),
+                                       {"ws", "git", "nested", "secret", "etc"}, mine - {"env"}),
+        "deny pattern outside": (intent([*base, glob(f"{w.outside}/*")], w.ws), everything - {"outside", "link"}, mine),
         "writes everywhere": (intent([special("root", "write")], w.ws), set(), set(), "refused", "refused"),
         "unrestricted files": (intent(None, w.ws), set(), set(), "refused", "refused"),
         "no sandbox": (None, everything, set(), "refused"),
@@ -99,8 +107,9 @@ def variants(w: World) -> dict:
 
 
 class Cells:
-    def __init__(self, client, world: World):
-        self.client, self.world, self.count, self.wrong = client, world, 0, []
+    def __init__(self, client, world: World, lenient: bool = False):
+        self.client, self.world, self.count, self.wrong, self.lenient = client, world, 0, [], lenient
+        self.cells: list[tuple] = []
         self.blocked_port, self.listener = self.listen()
 
     @staticmethod
@@ -113,7 +122,7 @@ class Cells:
         try:
             return "allow" if self.client.run(script, "/", sandbox)[0] == 0 else "deny"
         except RpcError as error:
-            assert error.code == -32602, str(error)
+            assert self.lenient or error.code == -32602, str(error)
             return "refused"
 
     def file(self, method: str, sandbox, **params) -> str:
@@ -125,9 +134,14 @@ class Cells:
 
     def judge(self, name: str, how: str, operation: str, target: str, got: str, expected: str, happened: bool | None) -> None:
         self.count += 1
+        # Whether it is refused before it runs or fails in its walls is all one to what must not happen.
+        if self.lenient and got == "refused":
+            got = "deny"
         good = got == expected and (happened is None or happened == (expected == "allow"))
         if not good:
             self.wrong.append(f"{name}: {operation} {target} by {how}: {got}, happened={happened}; expected {expected}")
+            became = "fails" if got != "allow" else "**happens**" if happened is not False else "told as done, but nothing happens"
+            self.cells.append((name, f"{operation} {target}", how, became))
 
     def variant(self, name: str, sandbox, readable: set, writable: set, process: str = "", files: str = "") -> None:
         w = self.world
@@ -173,17 +187,24 @@ class Cells:
         w.reset()
 
 
-def main() -> int:
-    with Place(PROGRAM) as place:
+def run_all(cells: Cells, only: str = "") -> None:
+    for name, variant in variants(cells.world).items():
+        if only and only != name:
+            continue
+        # What our operator does not grant is no fault of theirs.
+        if cells.lenient and ("refused" in variant[4:] or name in ("no sandbox", "network asked, none granted")):
+            continue
+        before = len(cells.wrong)
+        cells.variant(name, *(variant[:3] if cells.lenient else variant))
+        print(f"{'ok' if len(cells.wrong) == before else 'WRONG':6}{name}", flush=True)
+
+
+def ours(program: str, only: str) -> int:
+    with Place(program) as place:
         world = World(place)
         try:
             cells = Cells(place.server().client(), world)
-            for name, variant in variants(world).items():
-                if ONLY and ONLY != name:
-                    continue
-                before = len(cells.wrong)
-                cells.variant(name, *variant)
-                print(f"{'ok' if len(cells.wrong) == before else 'WRONG':6}{name}", flush=True)
+            run_all(cells, only)
             left = subprocess.run(["find", str(place.ws), "-name", ".aws", "-o", "-name", ".agents"], capture_output=True,
                                   text=True, check=True).stdout
             if left:
@@ -193,8 +214,55 @@ def main() -> int:
         print(f"{cells.count} cells, {len(cells.wrong)} wrong")
         for line in cells.wrong:
             print(line)
-        assert ONLY or cells.count >= 200
+        assert only or cells.count >= 200
         return 1 if cells.wrong else 0
+
+
+def table_of(cells: Cells, version: str) -> str:
+    """By what was done: where it happened although it must not, and where it did not although it may."""
+    rows: dict = {}
+    for name, what, how, became in cells.cells:
+        rows.setdefault((what, how, became), []).append(name)
+    lines = [f"codex {version}: {len(cells.cells)} of {cells.count} cells.", "", "| operation | by | | under |", "|---|---|---|---|"]
+    for (what, how, became), names in sorted(rows.items()):
+        lines.append(f"| {what} | {how} | {became} | {'; '.join(names)} |")
+    return BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END
+
+
+def theirs(packages: pathlib.Path, table: pathlib.Path | None, write: bool) -> int:
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "sdk" / "codex"))
+    from compare import Upstream, compare  # noqa: PLC0415: only this mode has codex
+    from harness import binaries  # noqa: PLC0415
+    found = binaries(packages.resolve())
+    if not found:
+        print(f"skipped: no codex in {packages}; ./dev deps sdk installs it (npm must be reachable)")
+        return 77
+    version = max(found, key=lambda v: [int(n) for n in v.split(".")])
+    with Place("") as place:
+        world = World(place)
+        server = Upstream(found[version], place.path)
+        try:
+            cells = Cells(Client(server.port), world, lenient=True)
+            run_all(cells)
+        finally:
+            server.stop()
+            world.close()
+        text = table_of(cells, version)
+        print(text)
+        return 0 if table is None or compare(table, text, write, (BEGIN, END)) else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program", nargs="?")
+    parser.add_argument("variant", nargs="?", default="")
+    parser.add_argument("--upstream", type=pathlib.Path)
+    parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    if options.upstream:
+        return theirs(options.upstream, options.table, options.write)
+    return ours(options.program, options.variant)
 
 
 if __name__ == "__main__":

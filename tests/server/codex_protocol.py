@@ -155,9 +155,6 @@ def test_a_workspace_whose_git_is_a_pipe():
 
 def test_serve_has_it_at_codex_behind_keys():
     with Place() as place:
-        closed = Server(PROGRAM, str(place.path / "data1"))
-        assert upgrade(closed.port, "/codex", Authorization=f"Bearer {closed.key}")[1] == 403
-        closed.stop()
         server = Server(PROGRAM, str(place.path / "data2"), "--codex-root", str(place.ws))
         assert upgrade(server.port, "/codex")[1] == 401
         assert upgrade(server.port, "/codex?key=e2b_0000")[1] == 401
@@ -299,6 +296,41 @@ def test_ids_are_used_once():
             client.call("process/terminate", {"processId": "p"})
             client.finish("p")
         assert client.call("process/terminate", {"processId": "p"}) == {"running": False}
+
+
+def test_what_is_unknown():
+    with Place() as place:
+        client = place.server().client()
+        assert client.code("process/read", {"processId": "none", "afterSeq": 0}) == -32600
+        assert client.call("process/signal", {"processId": "none", "signal": "interrupt"}) == {}
+        assert client.call("process/terminate", {"processId": "none"}) == {"running": False}
+        assert client.code("fs/readBlock", {"handleId": "none", "offset": 0, "len": 1}) == -32004
+        assert client.code("fs/writeBlock", {"handleId": "none", "offset": 0, "chunk": b64(b"x")}) == -32004
+        assert client.call("fs/close", {"handleId": "none"}) == {}
+        assert place.server().client(initialize=False).code("initialize", {"clientName": "x", "resumeSessionId": client.session}) == -32600
+
+
+def test_a_write_after_the_exit_is_taken_and_reaches_nobody():
+    with Place() as place:
+        client = place.server().client()
+        client.start("p", "exit 3", sandbox=read_only(), pipeStdin=True)
+        assert client.finish("p") == (3, "")
+        for number in range(3):
+            got = client.call("process/write", {"processId": "p", "writeId": str(number), "chunk": b64(b"x" * (1 << 20))})
+            assert got["status"] in ("accepted", "stdinClosed"), got
+        assert client.call("environment/status")["status"] == "ready"
+
+
+def test_as_many_values_as_are_allowed_and_one_more():
+    with Place() as place:
+        client = place.server().client()
+        # The object, its three members, and what is in the array.
+        for more, known in ((0, True), (1, False)):
+            client.answers.clear()
+            text = json.dumps({"id": 5, "method": "environment/status", "params": [1] * (262_144 - 4 + more)}).encode()
+            client.raw(text)
+            client.wait(lambda: client.answers)
+            assert (5 in client.answers) == known, (more, list(client.answers))
 
 
 def test_start_errors():
@@ -465,7 +497,6 @@ def test_what_cannot_be_held_is_refused_by_name():
         (place.path / "elsewhere").mkdir()
         (place.ws / "link").symlink_to(place.path / "elsewhere")
         refused(client, "true", place.ws, intent([*base, special("project_roots", "deny", subpath="link")], place.ws), "link")
-        refused(client, "true", place.ws, intent([*base, glob("codex-project-roots://**/*.env")], place.ws), ".env")
         refused(client, "true", place.ws, intent([*base, glob("**.env")], place.ws), ".env")
         refused(client, "true", place.ws, intent(None, place.ws), "restricted network")
         refused(client, "true", place.ws, intent([special("root", "write")], place.ws), "everything writable")
@@ -475,6 +506,51 @@ def test_what_cannot_be_held_is_refused_by_name():
         refused(client, "true", place.ws, None, "no sandbox was asked for")
         refused(client, "true", place.ws, {"permissions": {"type": "disabled"}, "cwd": uri(place.ws)}, "no sandbox was asked for")
         assert names_in(place.ws) == ["link"]
+
+
+def denied_as_told(client, script: str, place, box) -> tuple[str, bool]:
+    """What a command printed, and whether a refusal was told of it, by the event and by the answer."""
+    name = f"told{next(client.numbers)}"
+    client.start(name, script, str(place.ws), box)
+    output = client.finish(name)[1]
+    told = next(e["params"]["sandboxDenied"] for e in client.of(name) if e["method"] == "process/exited")
+    read = client.call("process/read", {"processId": name, "afterSeq": 0, "maxBytes": None, "waitMs": 0})
+    assert read["sandboxDenied"] == told
+    return output, told
+
+
+def test_deny_patterns_hold_for_commands_and_for_what_is_made_later():
+    with Place() as place:
+        client = place.server().client()
+        box = intent([special("root", "read"), special("project_roots", "write"), special("slash_tmp", "write"),
+                      glob("codex-project-roots://**/*.env"), glob("codex-project-roots://vault/**")], place.ws)
+        (place.ws / "deep").mkdir()
+        (place.ws / "vault").mkdir()
+        for name in ("a.env", "deep/b.env", "vault/key"):
+            (place.ws / name).write_text("secret words")
+        (place.ws / "open").write_text("mine")
+        subprocess.run(["chmod", "-R", "a+rwX", str(place.ws)], check=True)
+        for script in ("cat a.env", "cat deep/b.env vault/key", "mv a.env b; cat b", "mv vault v; cat v/key; rm -rf v", "ln a.env l; cat l",
+                       "ln -s a.env s; cat s; rm s", f"cat /proc/self/root{place.ws}/a.env", "cd deep && cat b.env",
+                       "cp -r deep copy; cat copy/*; rm -rf copy", "mv deep /tmp/deep-of-berth; cat /tmp/deep-of-berth/*; rm -rf /tmp/deep-of-berth",
+                       "exec 3< .; cat /proc/self/fd/3/a.env", "dd if=a.env status=none", "tar cf - a.env", "sh a.env"):
+            output, told = denied_as_told(client, script, place, box)
+            assert "secret words" not in output and told, (script, output)
+            for name in ("a.env", "deep/b.env", "vault/key"):
+                assert (place.ws / name).read_text() == "secret words", (script, name)
+        # What is not denied is at hand, and nothing is told that did not happen.
+        assert denied_as_told(client, "cat open; echo more > x; mv x y; cat y; rm y; ls deep", place, box) == ("minemore\nb.env\n", False)
+        assert denied_as_told(client, "echo permission denied; exit 1", place, box) == ("permission denied\n", False)
+        # Made later: by the command itself, which cannot, and by somebody else while it runs.
+        output, told = denied_as_told(client, "echo secret words > made.env; cat made.env", place, box)
+        assert "secret words" not in output and told and not (place.ws / "made.env").exists()
+        client.start("later", "until [ -e later.env ]; do :; done; cat later.env; cat open", str(place.ws), box)
+        (place.ws / "later.env").write_text("secret words")
+        output = client.finish("later")[1]
+        assert "secret words" not in output and output.endswith("mine"), output
+        code, output = client.run(["/bin/bash", "-c", "cat <(echo through); tty; echo typed > /dev/tty"], str(place.ws), box, tty=True)
+        assert code == 0 and "through" in output and "/dev/pts/" in output and "typed" in output, output
+        assert names_in(place.ws) == ["a.env", "deep", "later.env", "open", "vault"]
 
 
 def test_what_is_denied_cannot_be_made():
@@ -556,6 +632,13 @@ def gone(command: str, seconds: float = 20) -> bool:
     return True
 
 
+def groups_of(makers: list[int]) -> list[str]:
+    """Control groups that are named after one of these processes."""
+    found = subprocess.run(["find", "/sys/fs/cgroup", "-type", "d", "-path", "*berth*"], capture_output=True, text=True, check=False).stdout
+    return [line for line in found.splitlines()
+            if any(str(pid) in line.rsplit("/", 1)[1].replace("-", ".").replace("_", ".").split(".") for pid in makers)]
+
+
 def names_in(directory: pathlib.Path) -> list[str]:
     return sorted(p.name for p in directory.iterdir())
 
@@ -597,6 +680,22 @@ def test_nothing_is_left_behind_however_it_ends():
         assert (place.ws / "kept").read_text() == "kept" and (place.ws / "written").read_text() == "new\n"
         mounts = pathlib.Path("/proc/self/mounts").read_text()
         assert str(place.path) not in mounts
+        # By the kill of a connection, too, once its client has stayed away; and groups go with their server.
+        makers = [server.process.pid]
+        server = place.server()
+        client = server.client()
+        before = {p.name: p.read_bytes() for p in place.ws.iterdir()}
+        begin(client, "d")
+        client.cut()
+        assert gone(f"sleep {number}", 60)
+        empty_soon(place.ws, ["kept", "written"])
+        assert {p.name: p.read_bytes() for p in place.ws.iterdir()} == before
+        makers.append(server.process.pid)
+        assert server.stop() == 0
+        deadline = time.monotonic() + 15
+        while groups_of(makers):
+            assert time.monotonic() < deadline, groups_of(makers)
+            time.sleep(0.1)
 
 
 def test_a_session_whose_client_stays_away_ends():

@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
 """The command line against a server: berth --server URL. remote_cli.py BERTH [CHECK]"""
 import base64
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import termios
+import threading
 import time
 
 from served import Checks, Server
@@ -78,6 +85,16 @@ def a_detached_command_is_found_in_its_log(server: Server):
     good(berth(server, "exec", box, "--", "touch", "go"))
     assert good(berth(server, "logs", box, exec_id, "--follow")) == "one\ntwo\n"
     assert good(berth(server, "logs", box, exec_id, "--after", "1")) == "two\n"
+    assert good(berth(server, "logs", box, exec_id[:25])).startswith("one\n")
+    for words, code in (((), 137), (("--signal", "TERM"), 143)):
+        sleeper = good(berth(server, "exec", "-d", box, "--", "sleep", "1000")).strip()
+        assert good(berth(server, "kill", box, sleeper, *words)).strip() == sleeper
+        last = [json.loads(line) for line in good(berth(server, "logs", box, sleeper, "--follow", "--json")).splitlines()]
+        assert next(e for e in last if e["event"] == "exit")["signal"] == code - 128, last
+        deadline = time.monotonic() + 60
+        while (again := berth(server, "kill", box, sleeper)).returncode != 4:
+            assert time.monotonic() < deadline, again
+    assert berth(server, "kill", box, "exec_none").returncode == 3
     good(berth(server, "rm", box))
 
 
@@ -108,14 +125,147 @@ def files_go_in_and_out(server: Server):
     assert good(berth(server, "cp", f"{box}:/tmp/typed", "-")) == "typed"
     assert berth(server, "cp", f"{box}:/tmp/none", str(place / "none")).returncode == 3
     assert sorted(p.name for p in place.iterdir()) == ["a.bin", "b.bin"], "nothing half done is left"
-    tree = berth(server, "cp", str(place), f"{box}:/tmp/")
-    assert tree.returncode == 6 and "directory" in tree.stderr, tree
+    good(berth(server, "rm", box))
+
+
+@check
+def trees_go_in_and_out(server: Server):
+    box = make(server)
+    place = pathlib.Path(server.data).parent / "trees"
+    (place / "in/a/b").mkdir(parents=True)
+    for i in range(30):
+        (place / f"in/a/b/{i}").write_text(str(i) * i)
+    (place / "in/link").symlink_to("a/b/1")
+    (place / "in/run").write_text("#!/bin/sh\n")
+    (place / "in/run").chmod(0o755)
+    good(berth(server, "cp", str(place / "in"), f"{box}:/tmp/"))  # into a directory that is there
+    assert good(berth(server, "exec", box, "--", "sh", "-c", "cat /tmp/in/link; ls /tmp/in/a/b | wc -l; test -x /tmp/in/run && echo runs")) == "130\nruns\n"
+    good(berth(server, "cp", f"{box}:/tmp/in", str(place / "out")))  # under a new name
+    for i in range(30):
+        assert (place / f"out/a/b/{i}").read_text() == str(i) * i
+    assert os.readlink(place / "out/link") == "a/b/1" and os.access(place / "out/run", os.X_OK)
+    good(berth(server, "cp", str(place / "in") + "/.", f"{box}:/tmp/renamed"))
+    assert good(berth(server, "exec", box, "--", "ls", "/tmp/renamed")).split() == ["a", "link", "run"]
+    assert berth(server, "cp", f"{box}:/tmp/none/", str(place / "none")).returncode == 3
+    good(berth(server, "rm", box))
+
+
+@check
+def a_terminal_there_is_like_one_here(server: Server):
+    box = make(server)
+    environment = {**os.environ, "BERTH_SERVER": server.url, "BERTH_API_KEY": server.key, "TERM": "dumb"}
+    for words in (("exec", "-it", box, "--", "sh"), ("shell", box)):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
+        before = termios.tcgetattr(theirs)
+        with subprocess.Popen([server.program, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True) as running:
+            def says(wanted: bytes) -> bytes:
+                seen = b""
+                while wanted not in seen:
+                    assert select.select([ours], [], [], 60)[0], (words, seen)
+                    seen += os.read(ours, 65536)
+                return seen
+            os.write(ours, b"stty size; echo re''ady\n")
+            assert b"33 111" in says(b"ready")
+            fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 44, 122, 0, 0))
+            os.kill(running.pid, signal.SIGWINCH)
+            os.write(ours, b"until stty size | grep 44; do sleep 0.05; done\n")
+            says(b"44 122")
+            os.write(ours, b"echo be''gun; sleep 1000\n")
+            says(b"begun")
+            os.write(ours, b"\x03")  # the terminal there makes a signal of it
+            says(b"$ ")
+            os.write(ours, b"echo st''ill\n")
+            says(b"still")
+            os.write(ours, b"exit 7\n")
+            assert running.wait(60) == 7
+        assert termios.tcgetattr(theirs) == before, "and our terminal is what it was"
+        os.close(ours)
+        os.close(theirs)
+    good(berth(server, "rm", box))
+
+
+@check
+def a_port_there_is_reached_from_here(server: Server):
+    box = make(server)
+    echo = "import socket; s=socket.create_server(('127.0.0.1',9000)); print('ready',flush=True)\nwhile 1:\n c=s.accept()[0]\n d=b''\n while p:=c.recv(65536): d+=p\n c.sendall(d[::-1]); c.close()"
+    exec_id = good(berth(server, "exec", "-d", box, "--", "python3", "-c", echo)).strip()
+    deadline = time.monotonic() + 60
+    while "ready" not in good(berth(server, "logs", box, exec_id)):
+        assert time.monotonic() < deadline
+    assert good(berth(server, "port", box, "9000", "--stdio", input="hello")) == "olleh"
+    environment = {**os.environ, "BERTH_SERVER": server.url, "BERTH_API_KEY": server.key}
+    with subprocess.Popen([server.program, "port", box, "9000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as running:
+        host, _, port = running.stdout.readline().strip().rpartition(":")
+        for text in (b"one", bytes(range(256)) * 5000):
+            with socket.create_connection((host, int(port)), 60) as s:
+                sender = threading.Thread(target=lambda: (s.sendall(text), s.shutdown(socket.SHUT_WR)))
+                sender.start()
+                got = b""
+                while piece := s.recv(65536):
+                    got += piece
+                sender.join()
+            assert got == text[::-1]
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0
+    nobody = berth(server, "port", box, "9001", "--stdio", input="")
+    assert nobody.returncode == 7 and "nobody listens" in nobody.stderr, nobody
+    good(berth(server, "rm", box))
+
+
+@check
+def all_of_it_by_tls(server: Server):
+    assert server.stop() == 0
+    secure = Server(server.program, server.data, "--tls-self-signed")
+    assert secure.url.startswith("https://") and os.path.exists(secure.authority)
+    untrusted = berth(secure, "ls")
+    assert untrusted.returncode == 7 and "certificate" in untrusted.stderr, untrusted
+    os.environ["SSL_CERT_FILE"] = secure.authority
+    try:
+        box = make(secure)
+        sent = "".join(f"line {i}\n" for i in range(20_000))
+        assert good(berth(secure, "exec", "-i", box, "--", "cat", input=sent)) == sent
+        echo = "import socket; s=socket.create_server(('127.0.0.1',9000)); print('ready',flush=True); c=s.accept()[0]; d=b''\nwhile len(d)<1_000_000: d+=c.recv(65536)\nc.sendall(d[::-1]); c.close()"
+        exec_id = good(berth(secure, "exec", "-d", box, "--", "python3", "-c", echo)).strip()
+        deadline = time.monotonic() + 60
+        while "ready" not in good(berth(secure, "logs", box, exec_id)):
+            assert time.monotonic() < deadline
+        data = "0123456789" * 100_000
+        assert good(berth(secure, "port", box, "9000", "--stdio", input=data)) == data[::-1]
+        good(berth(secure, "rm", box))
+    finally:
+        del os.environ["SSL_CERT_FILE"]
+    assert secure.stop() == 0
+    return Server(server.program, server.data)
+
+
+@check
+def snapshots_and_events_there(server: Server):
+    box = make(server, "--key", "kept")
+    good(berth(server, "exec", box, "--", "sh", "-c", "echo first > f"))
+    snapshot = good(berth(server, "snapshot", box, "--note", "one")).strip()
+    assert snapshot in good(berth(server, "snapshots", "-q")).split()
+    assert good(berth(server, "snapshots", box, "-q")).split() == [snapshot]
+    assert "one" in good(berth(server, "snapshots"))
+    twin = good(berth(server, "restore", snapshot[:20])).strip()
+    assert twin != box and good(berth(server, "exec", twin, "--", "cat", "f")) == "first\n"
+    types = [json.loads(line)["type"] for line in good(berth(server, "events", box, "--json")).splitlines()]
+    assert "sandbox_created" in types, types
+    assert "sandbox_created" in good(berth(server, "events", box))
+    environment = {**os.environ, "BERTH_SERVER": server.url, "BERTH_API_KEY": server.key}
+    with subprocess.Popen([server.program, "events", "--follow", "--json"], stdout=subprocess.PIPE, text=True, env=environment) as running:
+        good(berth(server, "rm", twin))
+        while json.loads(running.stdout.readline())["type"] != "berth.sandbox_destroyed":
+            pass
+        running.terminate()
+    assert good(berth(server, "snapshots", "rm", snapshot)).split() == [snapshot]
+    assert good(berth(server, "snapshots", box, "-q")) == ""
     good(berth(server, "rm", box))
 
 
 @check
 def what_cannot_be_done_there_says_so_by_name(server: Server):
-    for verb in ("run", "shell", "port", "move", "gc", "attach", "restore", "events"):
+    for verb in ("run", "move", "gc", "attach", "volume"):
         ended = berth(server, verb, "x")
         assert ended.returncode == 6 and f"berth {verb} does not work with a server" in ended.stderr, ended
     assert "berth" in good(berth(server, "version"))

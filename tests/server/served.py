@@ -1,5 +1,6 @@
 """A real `berth serve` for tests, and requests to it byte by byte."""
 import json
+import os
 import pathlib
 import signal
 import socket
@@ -13,18 +14,20 @@ import traceback
 class Server:
     started: list["Server"] = []
 
-    def __init__(self, program: str, data: str, *options: str, listen: str = "127.0.0.1:0"):
+    def __init__(self, program: str, data: str, *options: str, listen: str = "127.0.0.1:0", before=None, environment: dict | None = None):
+        """`before` runs in the child, before the program does."""
         self.program, self.data = program, data
         self.log = open(pathlib.Path(data).parent / "server.log", "a", encoding="utf-8")
         self.process = subprocess.Popen(
             [program, "serve", "--listen", listen, "--data", data, "--json", *options],
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
+            stdout=subprocess.PIPE, stderr=self.log, text=True, preexec_fn=before,
+            env=None if environment is None else {**os.environ, **environment})
         Server.started.append(self)
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError("the server did not start:\n" + pathlib.Path(self.log.name).read_text(encoding="utf-8"))
         said = json.loads(line)
-        self.url, self.key = said["listening"], said.get("key", "")
+        self.url, self.key, self.authority = said["listening"], said.get("key", ""), said.get("ca", "")
         self.port = int(self.url.rsplit(":", 1)[1])
 
     def stop(self) -> int:

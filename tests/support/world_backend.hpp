@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -24,6 +25,8 @@ struct World {
     bool create_fails = false;    ///< as a full disk would
     std::set<std::string> others; ///< keys for which somebody else made an instance
     std::size_t creates = 0;
+    std::size_t scans = 0;
+    std::function<void()> after_scan; ///< what happens while somebody reads the answer
     std::vector<std::string> restores{"world"};
 };
 
@@ -77,6 +80,8 @@ public:
         if (world_->outage) co_return down();
         std::vector<Found> out;
         for (const auto& [native, one] : world_->instances) out.push_back(found(native, one));
+        ++world_->scans;
+        if (world_->after_scan) world_->after_scan();
         co_return out;
     }
     Task<Result<Found>> inspect(SandboxHandle sandbox) override

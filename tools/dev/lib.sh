@@ -105,10 +105,12 @@ link_programs() {
     done
 }
 
-# install_sdks BUILD: what tests/sdk runs, from npm by name and lock file, into BUILD/sdk and BUILD/sdk/codex. Does
+# install_sdks BUILD: what tests/sdk runs, from npm by name and lock file, into BUILD/sdk and folders below it. Does
 # nothing when it is there already.
 install_sdks() {
-    install_packages tests/sdk "$1/sdk" node_modules/.bin/node && install_packages tests/sdk/codex "$1/sdk/codex" node_modules/codex-new/package.json
+    install_packages tests/sdk "$1/sdk" node_modules/.bin/node &&
+        install_packages tests/sdk/codex "$1/sdk/codex" node_modules/codex-new/package.json &&
+        install_packages tests/sdk/agent "$1/sdk/agent" node_modules/sandbox-agent/package.json
 }
 
 # install_packages FROM PLACE PROOF: one lock file's packages; PROOF is there when they are.

@@ -19,7 +19,7 @@
 #include "keeping/keeper_image.hpp"
 #include "keeping/native.hpp"
 #include "sys/cgroup_maker.hpp"
-#include "sys/sandbox_files.hpp"
+#include "sys/remove_tree.hpp"
 #include "sys/socket.hpp"
 
 namespace berth::docker {
@@ -113,18 +113,20 @@ void take_out(const Container& container, const Instance& instance)
         if (keeper && peer && peer->pid != container.pid && lives_in(container, peer->pid))
             (void)::kill(peer->pid, SIGKILL);
     }
-    UniqueFd root(
+    const UniqueFd root(
         ::open(fmt::format("/proc/{}/root", container.pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!root) return;
-    if (const auto files = sys::SandboxFiles::open(std::move(root), {.uid = 0, .gid = 0}))
-        (void)files->remove(instance.inside, sys::Depth::Tree);
+    // With all our rights: an image's root need not be writable, not even for its owner.
+    (void)sys::remove_tree(root.get(), instance.inside.substr(1));
 }
 
 } // namespace
 
 Result<UniqueFd> keeper_place(int directory, const Instance& instance)
 {
-    if (!instance.inside.empty()) return open_in_root(instance.pid, instance.inside);
+    struct stat old{};
+    if (!instance.inside.empty() || ::fstatat(directory, "in/sock", &old, AT_SYMLINK_NOFOLLOW) != 0)
+        return open_in_root(instance.pid, instance.inside.empty() ? kInside : instance.inside);
     UniqueFd in(::openat(directory, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!in) return fail_errno("opening the keeper's place");
     return in;

@@ -20,7 +20,8 @@ namespace berth::docker {
 /// that is not there, is left alone.
 [[nodiscard]] Status release_container(const Where& where, const std::string& native);
 
-/// The directory of the keeper's socket: ours, or one inside of a container of somebody else.
+/// The directory of the keeper's socket, which is inside of the container with the instance's process. One
+/// that was made by an older berth has it in its own directory.
 [[nodiscard]] Result<UniqueFd> keeper_place(int directory, const Instance& instance);
 
 } // namespace berth::docker

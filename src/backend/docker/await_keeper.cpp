@@ -1,10 +1,9 @@
 #include "backend/docker/await_keeper.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <thread>
 
+#include "backend/docker/attach.hpp"
 #include "backend/docker/inspect.hpp"
 #include "base/json_reader.hpp"
 #include "keeping/keeper_client.hpp"
@@ -24,12 +23,14 @@ constexpr auto kPatience = 30s;
 Status await_keeper(int directory, const Engine& engine, Instance& instance)
 {
     BERTH_TRY(const auto container, inspect_container(engine, instance.container));
-    const UniqueFd in(::openat(directory, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    if (!in) return fail_errno("opening the keeper's place");
+    Instance started = instance;
+    started.pid = container.pid;
     const auto deadline = system_clock().steady() + kPatience;
     auto look_again = system_clock().steady() + 500ms;
     for (auto pause = 500us;; pause = std::min(pause * 2, 20'000us)) {
-        auto keeper = keeping::KeeperClient::connect(in.get(), "sock", 5s);
+        const auto in = keeper_place(directory, started);
+        auto keeper = in ? keeping::KeeperClient::connect(in->get(), "sock", 5s)
+                         : Result<keeping::KeeperClient>(std::unexpected(in.error()));
         if (keeper && keeper->ping()) {
             BERTH_TRY(const auto peer, sys::peer_credentials(keeper->socket()));
             const auto process = sys::process_of(peer.pid);

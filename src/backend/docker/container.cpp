@@ -67,8 +67,7 @@ json::Object host_config(const ContainerWish& wish)
     const auto& spec = wish.spec;
     json::Object out;
     json::Array mounts;
-    mounts.emplace_back(bind_mount(wish.shown, kInside, false));
-    // Root inside may write to the directory; what runs as its first process at the next start it may not.
+    // What runs as its first process at the next start nobody inside may change.
     mounts.emplace_back(bind_mount(wish.shown + "/keeper", std::string(kInside) + "/keeper", true));
     for (const auto& mount : spec.mounts)
         mounts.emplace_back(bind_mount(mount.source, mount.target, mount.mode == Mount::Mode::ReadOnly));
@@ -78,9 +77,11 @@ json::Object host_config(const ContainerWish& wish)
     out["Mounts"] = std::move(mounts);
     const auto root = frozen_root(spec);
     if (root.frozen) out["ReadonlyRootfs"] = true;
+    // Where the keeper makes its socket: in memory and small, so that root inside can fill nothing with it.
     json::Object scratch;
+    scratch[kInside] = "rw,noexec,nosuid,nodev,mode=755,size=64k";
     for (const auto& path : root.scratch) scratch[path] = "rw,exec,nosuid,nodev,mode=1777,size=25%";
-    if (!scratch.empty()) out["Tmpfs"] = std::move(scratch);
+    out["Tmpfs"] = std::move(scratch);
     out["NetworkMode"] = spec.policy.network == policy::Network::Host ? "host" : "none";
     // The keeper needs the first six for its work; root inside gets what a usual image's root expects.
     out["CapDrop"] = strings({"ALL"});

@@ -64,7 +64,7 @@ struct ContainerWish {
     const InstanceLabels& labels;
     std::string image;      ///< what to run, by its id: a tag may move
     std::string image_name; ///< what was asked for
-    std::string shown;      ///< the host's directory that is shown at kInside
+    std::string shown;      ///< the host's directory that has the keeper
     unsigned owner = 0;     ///< the user outside that may talk to the keeper
     std::string machine_id; ///< the host's file that is shown as /etc/machine-id; empty: the root's own
 };

@@ -148,6 +148,31 @@ Task<Result<Usage>> DockerBackend::usage(SandboxHandle sandbox)
     });
 }
 
+Task<Result<std::string>> DockerBackend::workspace(SandboxHandle sandbox)
+{
+    const auto ask = [](Sandbox& s) -> Result<std::string> {
+        BERTH_TRY(const auto user, s.account({}));
+        return s.workspace(user);
+    };
+    co_return co_await with(sandbox, ask);
+}
+
+Task<Result<std::vector<SandboxHandle>>> DockerBackend::changes(SteadyTime until)
+{
+    co_return co_await pool_.call([&] { return changes_.next(where(), until); });
+}
+
+Task<Status> DockerBackend::read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,
+                                         ByteSink sink)
+{
+    if (!options.mounts) {
+        const auto judge = [&] { return check_volumes(where(), sandbox.native, directory.path); };
+        BERTH_CO_CHECK(co_await pool_.call(judge));
+    }
+    co_return co_await KeptBackend::read_archive(std::move(sandbox), std::move(directory), std::move(options),
+                                                 std::move(sink));
+}
+
 Task<Result<Collected>> DockerBackend::collect(std::string, bool dry_run)
 {
     co_return co_await pool_.call([&] { return collect_images(where(), dry_run); });

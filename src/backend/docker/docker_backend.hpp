@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "backend/docker/changes.hpp"
 #include "backend/docker/life.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "core/registry.hpp"
+#include "core/tells_changes.hpp"
 #include "keeping/held.hpp"
 #include "keeping/kept_backend.hpp"
 
@@ -16,7 +18,7 @@ namespace berth::docker {
 
 /// Containers of an engine, Docker's or Podman's, with a keeper of ours as their first process. Opening it
 /// asks nobody: an engine that is not there is told by the first operation that needs one.
-class DockerBackend final : public keeping::KeptBackend {
+class DockerBackend final : public keeping::KeptBackend, public TellsChanges {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
@@ -37,6 +39,11 @@ public:
     Task<Result<std::optional<SandboxHandle>>> adopt(CreateRequest request) override;
     Task<Status> release(SandboxHandle sandbox) override;
     Task<Result<Usage>> usage(SandboxHandle sandbox) override;
+    Task<Result<std::string>> workspace(SandboxHandle sandbox) override;
+    Task<Result<std::vector<SandboxHandle>>> changes(SteadyTime until) override;
+    /// Refuses what would leave a volume of the engine out without a word.
+    Task<Status> read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,
+                              ByteSink sink) override;
     Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
@@ -75,6 +82,7 @@ private:
     mutable std::optional<EngineFacts> facts_;
     mutable SteadyTime ask_again_{};
     keeping::Held<Sandbox> held_;
+    Changes changes_; ///< of the one who listens
 };
 
 } // namespace berth::docker

@@ -77,6 +77,19 @@ Result<std::vector<UniqueFd>> ExecGroups::births(const std::string& exec) const
     return out;
 }
 
+bool keeper_frozen(pid_t keeper)
+{
+    const auto all = groups_of(keeper);
+    constexpr auto freezer = sys::index(sys::Controller::Freezer);
+    sys::GroupPlaces places;
+    if (!all.v1[freezer].empty())
+        places.v1[freezer] = all.v1[freezer];
+    else
+        places.v2 = all.v2;
+    const auto group = places.empty() ? fail(Code::NotFound, "no group") : sys::SandboxGroup::open(places);
+    return group && group->frozen().value_or(false);
+}
+
 Result<std::vector<UniqueFd>> container_tasks(pid_t keeper)
 {
     BERTH_TRY(const auto own, read_file(fmt::format("/proc/{}/cgroup", keeper)));

@@ -43,6 +43,9 @@ private:
     sys::SandboxGroup all_;
 };
 
+/// The engine holds the whole container still, with the keeper in it.
+[[nodiscard]] bool keeper_frozen(pid_t keeper);
+
 /// By which a process from outside comes under all the container's limits of v1; its group of v2 and of the
 /// freezer come with those of an exec.
 [[nodiscard]] Result<std::vector<UniqueFd>> container_tasks(pid_t keeper);

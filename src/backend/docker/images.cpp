@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "backend/docker/archived_image.hpp"
 #include "base/json_reader.hpp"
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
@@ -115,9 +116,15 @@ Result<Image> load_archive(const Engine& engine, const Template& root)
             "backend docker loads images from archives: pack the layout {} into a tar, or push it to a "
             "registry",
             root.path);
-    BERTH_TRY(auto source, open_source(root.path));
-    BERTH_TRY(const auto name, load_image(engine, std::move(source)));
-    return find_image(engine, root.tag.empty() ? name : root.tag);
+    BERTH_TRY(const auto print, fingerprint(root.path));
+    const std::string name =
+        fmt::format("{}:{}", kTemplateRepository, sha256_hex(print + "\n" + root.tag).substr(0, 32));
+    auto found = find_image(engine, name);
+    if (found || found.error().code != Code::NotFound) return found;
+    BERTH_TRY(auto source, renamed_archive(root.path, root.tag, name));
+    if (auto loaded = load_image(engine, std::move(source)); !loaded)
+        return std::unexpected(std::move(loaded).error().while_doing("loading template " + to_string(root)));
+    return find_image(engine, name);
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "backend/docker/sandbox.hpp"
 #include "keeping/lock.hpp"
 #include "keeping/native.hpp"
+#include "keeping/pause.hpp"
 
 namespace berth::docker {
 
@@ -30,6 +31,14 @@ Result<Found> ask_engine(const Engine& engine, const std::string& container, Fou
     if (now.status == "removing" || now.status == "dead") return found;
     found.health = found.state == State::Running ? Health::Unresponsive : Health::Healthy;
     return found;
+}
+
+/// Nobody waits for a keeper that cannot answer. A snapshot holds it still for a moment, in its turn.
+bool paused_by_engine(int directory, const Instance& instance)
+{
+    if (!keeper_frozen(instance.pid)) return false;
+    const auto turn = keeping::Turn::take(directory, keeping::Turn::Kind::Start);
+    return turn && keeper_frozen(instance.pid);
 }
 
 } // namespace
@@ -76,7 +85,9 @@ Result<Found> look_at(const Where& where, const std::string& native)
         return found;
     }
     found.labels = instance->labels;
-    if (auto sandbox = Sandbox::open(where.dirs, where.engine, native)) {
+    const bool frozen = paused_by_engine(directory->get(), *instance);
+    if (auto sandbox = frozen ? Result<Sandbox>(fail(Code::Conflict, "it is paused"))
+                              : Sandbox::open(where.dirs, where.engine, native)) {
         const auto paused = sandbox->paused().value_or(keeping::Paused{});
         found.state = paused.now ? State::Paused : State::Running;
         found.paused = paused.in_all;

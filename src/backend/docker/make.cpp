@@ -21,6 +21,7 @@
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "keeping/native.hpp"
+#include "keeping/protect.hpp"
 #include "sys/sandbox_files_resolve.hpp"
 
 namespace berth::docker {
@@ -242,7 +243,10 @@ Status destroy_instance(const Where& where, const std::string& native)
     const auto recorded = read_instance(directory->get());
     BERTH_CHECK(remove_own(where.engine, native, recorded ? recorded->container : std::string{}));
     hooks::kill_point("docker: container removed");
-    return where.dirs.remove(native);
+    BERTH_CHECK(where.dirs.remove(native));
+    // What stood for protected names in a workspace while its commands ran.
+    (void)keeping::ProtectedNames::sweep(where.dirs.fd());
+    return {};
 }
 
 } // namespace berth::docker

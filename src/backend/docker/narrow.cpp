@@ -135,6 +135,7 @@ Status Sandbox::start_in_walls(const ExecSpec& spec, const keeping::Account& use
     BERTH_TRY(const auto tasks, container_tasks(instance_.pid));
     start.tasks = what.groups;
     for (const auto& one : tasks) start.tasks.push_back(one.get());
+    start.spawner = sys::Spawner::companion();
     start.locks = protects.locks();
     start.root = top.get();
     BERTH_TRY(const auto place, keeper_place(directory_.get(), instance_));

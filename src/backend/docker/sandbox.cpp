@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "backend/docker/attach.hpp"
+#include "backend/docker/inspect.hpp"
 #include "base/strings.hpp"
 #include "keeping/lock.hpp"
+#include "sys/cgroup_maker.hpp"
 #include "sys/socket.hpp"
 
 namespace berth::docker {
@@ -26,6 +28,15 @@ Result<keeping::KeeperClient> connect(int directory, const Instance& instance)
 {
     BERTH_TRY(const auto in, keeper_place(directory, instance));
     return keeping::KeeperClient::connect(in.get(), "sock", kPatience);
+}
+
+/// By the process that the record names; its number may be another's by now.
+Result<keeping::KeeperClient> connect_recorded(int directory, const Instance& instance)
+{
+    const auto now = sys::process_of(instance.pid);
+    if (!now || now->start_time != instance.start_time || instance.boot != boot_id())
+        return fail(Code::Unavailable, "the keeper that was known has ended");
+    return connect(directory, instance);
 }
 
 /// Why its keeper does not answer.
@@ -54,7 +65,15 @@ Error not_there(const Engine& engine, const Instance& instance, const std::strin
 Result<FoundKeeper> find_keeper(int directory, const Engine& engine, const std::string& native)
 {
     BERTH_TRY(auto instance, read_instance(directory));
-    auto client = connect(directory, instance);
+    auto client = connect_recorded(directory, instance);
+    // Somebody may have started it anew behind our back.
+    if (!client && instance.inside.empty())
+        if (const auto now = inspect_container(engine, instance.container);
+            now && now->running && now->pid > 0) {
+            Instance again = instance;
+            again.pid = now->pid;
+            client = connect(directory, again);
+        }
     // A container of somebody else may have been started anew: then there is none in it.
     if (!client && !instance.inside.empty()) {
         // Somebody else may be putting one in at this moment, or just have done so.
@@ -65,7 +84,7 @@ Result<FoundKeeper> find_keeper(int directory, const Engine& engine, const std::
             return fail(Code::Unavailable, "somebody has been putting a keeper into {} for a long time",
                         native);
         BERTH_TRY(instance, read_instance(directory));
-        client = connect(directory, instance);
+        client = connect_recorded(directory, instance);
     }
     if (!client && !instance.inside.empty()) {
         if (auto put = insert_keeper(engine, directory, instance); !put) {

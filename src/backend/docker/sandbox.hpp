@@ -49,6 +49,8 @@ public:
     [[nodiscard]] Result<keeping::Account> account(const std::string& user) const;
     /// Where the commands of this user start, unless they say otherwise.
     [[nodiscard]] std::string workdir(const keeping::Account& user) const;
+    /// The directory that holds its work, if this is its own user.
+    [[nodiscard]] std::string workspace(const keeping::Account& user) const;
     [[nodiscard]] Result<sys::SandboxFiles> files(const std::string& user) const;
     [[nodiscard]] Result<keeping::Trees> trees(const std::string& user) const;
 

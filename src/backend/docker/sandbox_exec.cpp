@@ -15,6 +15,7 @@
 #include "keeper/wire_program.hpp"
 #include "keeping/exec_logs.hpp"
 #include "keeping/exec_start.hpp"
+#include "keeping/places.hpp"
 #include "sys/remove_tree.hpp"
 
 namespace berth::docker {
@@ -68,6 +69,11 @@ std::string Sandbox::workdir(const keeping::Account& user) const
         if (mount.workspace) return mount.target;
     if (!instance_.defaults.workdir.empty()) return instance_.defaults.workdir;
     return user.home;
+}
+
+std::string Sandbox::workspace(const keeping::Account& user) const
+{
+    return keeping::workspace_of(instance_.spec, instance_.defaults.workdir, user);
 }
 
 Status Sandbox::exec(const ExecSpec& spec)

@@ -7,9 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
+#include "backend/docker/inspect.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "backend/docker/unpacked.hpp"
 #include "base/hooks.hpp"
@@ -82,14 +84,18 @@ Status save(const Engine& engine, const std::string& image, const std::string& d
     const UniqueFd file(::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) return fail_errno("creating {}", path);
     Sha256 hash;
+    std::string tail;
     const auto write = [&](std::string_view bytes) -> Status {
         hash.update(bytes);
         taken.bytes += bytes.size();
+        tail += bytes.substr(bytes.size() - std::min(bytes.size(), kTarEnd));
+        if (tail.size() > kTarEnd) tail.erase(0, tail.size() - kTarEnd);
         return write_all(file.get(), bytes);
     };
     BERTH_TRY([[maybe_unused]] const auto answer,
               engine.call({.target = fmt::format("/images/{}/get", url_encode(image))}, kSlow, write));
     if (taken.bytes == 0) return fail(Code::Unavailable, "the engine saved nothing");
+    BERTH_CHECK(check_archive_end(tail));
     if (::fsync(file.get()) != 0) return fail_errno("bringing {} to the disk", path);
     taken.sha256 = hash.hex();
     return {};
@@ -105,7 +111,41 @@ std::vector<std::string> left_out(const SandboxSpec& spec)
     return out;
 }
 
+Status check_volumes(const Container& container, std::string tree)
+{
+    if (!tree.ends_with('/')) tree += '/';
+    std::vector<std::string> below;
+    for (const auto& volume : container.volumes)
+        if (volume.starts_with(tree)) below.push_back(volume);
+    if (below.empty()) return {};
+    return fail(
+        Code::Unsupported,
+        "the image keeps {} in a volume of the engine, which no snapshot has: berth cp takes it along, "
+        "and a snapshot of kind {} has a workspace beside it",
+        printable(fmt::format("{}", fmt::join(below, ", ")), 200), snapshot_kind::kWorkspaceTar);
+}
+
 } // namespace
+
+Status check_archive_end(std::string_view tail)
+{
+    if (tail.size() == kTarEnd && tail.find_first_not_of('\0') == std::string_view::npos) return {};
+    std::string said;
+    if (const auto at = tail.rfind("{\"error"); at != std::string_view::npos)
+        if (const auto document = json::parse(tail.substr(at)))
+            if (const auto error = json::Reader(*document).find("error"); error && *error)
+                said = (*error)->string().value_or("");
+    Error out = refusal(500, said.empty() ? std::string_view("it ended in the middle") : said);
+    return std::unexpected(std::move(out).while_doing("saving an image"));
+}
+
+Status check_volumes(const Where& where, const std::string& native, const std::string& tree)
+{
+    BERTH_TRY(const auto directory, where.dirs.open(native, 0));
+    BERTH_TRY(const auto instance, read_instance(directory.get()));
+    BERTH_TRY(const auto container, inspect_container(where.engine, instance.container));
+    return check_volumes(container, tree);
+}
 
 Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& native,
                                     const SnapshotRequest& request)
@@ -116,15 +156,8 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
     BERTH_TRY(const auto directory, where.dirs.lock(native));
     BERTH_TRY(const auto instance, read_instance(directory.get()));
     BERTH_CHECK(same_engine(where.engine, instance));
-    BERTH_TRY(const auto document, where.engine.get("/containers/" + instance.container + "/json"));
-    BERTH_TRY(const auto container, parse_container(document));
-    if (!container.volumes.empty())
-        return fail(
-            Code::Unsupported,
-            "the image keeps {} in a volume of the engine, which no snapshot has: berth cp takes it along, "
-            "and a snapshot of kind {} has the rest",
-            printable(fmt::format("{}", fmt::join(container.volumes, ", ")), 200),
-            snapshot_kind::kWorkspaceTar);
+    BERTH_TRY(const auto container, inspect_container(where.engine, instance.container));
+    BERTH_CHECK(check_volumes(container, "/"));
     const std::string name = image_name(request.id);
     std::string changes;
     for (const auto& change :
@@ -258,14 +291,14 @@ Result<std::set<std::string>> images_in_use(const Engine& engine)
     return out;
 }
 
-/// Takes images away that carry the mark and a name of the repository, were made before a moment, and are in
-/// no use. One that a container is made of meanwhile is refused by the engine.
+/// Takes images away that have a name of the repository and, unless it is empty, the mark, were made before a
+/// moment, and are in no use. One that a container is made of meanwhile is refused by the engine.
 Status collect_marked(const Engine& engine, const std::string& mark, const std::string& repository,
                       std::int64_t before, bool dry_run, Collected& out)
 {
     BERTH_TRY(const auto used, images_in_use(engine));
     json::Object filters;
-    filters["label"] = json::Array{json::Value(mark)};
+    if (!mark.empty()) filters["label"] = json::Array{json::Value(mark)};
     BERTH_TRY(const auto document, engine.get("/images/json?filters=" + url_encode(json::dump(filters))));
     BERTH_TRY(const auto all, json::Reader(document).array());
     for (const auto& one : all) {
@@ -294,10 +327,11 @@ Result<Collected> collect_images(const Where& where, bool dry_run)
     const auto now = std::chrono::floor<std::chrono::seconds>(system_clock().now()).time_since_epoch();
     auto done = collect_marked(where.engine, kMark, kRepository, std::numeric_limits<std::int64_t>::max(),
                                dry_run, out);
-    // A template is imported again where it is wanted again: one that was used of late stays.
+    // A template is imported again where it is wanted again: one that was made of late stays. One that was
+    // loaded from an archive has our name and no mark.
     if (done)
-        done = collect_marked(where.engine, kTemplateMark, kTemplateRepository, (now - kTemplateAge).count(),
-                              dry_run, out);
+        done =
+            collect_marked(where.engine, {}, kTemplateRepository, (now - kTemplateAge).count(), dry_run, out);
     if (!done && done.error().code != Code::Unavailable) return std::unexpected(done.error());
     return out; // without an engine there is nothing of ours in it
 }

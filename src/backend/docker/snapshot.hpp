@@ -28,4 +28,13 @@ inline constexpr std::string_view kImageTar = "docker_image_tar";
 enum class ImageUse { Load, Collect };
 [[nodiscard]] Result<UniqueFd> lock_images(const InstanceDirs& dirs, ImageUse use);
 
+/// What an archive that is whole ends with: zeros.
+inline constexpr std::size_t kTarEnd = 1024;
+/// An engine that fails half-way says so in the stream, as if that were a part of the archive, and ends it in
+/// good order: its words become the error. `last` are the archive's last kTarEnd bytes.
+[[nodiscard]] Status check_archive_end(std::string_view last);
+
+/// Refuses a tree below which the engine has mounted a volume: what lies in it would be missing.
+[[nodiscard]] Status check_volumes(const Where& where, const std::string& native, const std::string& tree);
+
 } // namespace berth::docker

@@ -157,7 +157,10 @@ Status settle_log(const Where& where, const std::string& native, const std::stri
     BERTH_TRY(const auto directory, where.dirs.open(native, 0));
     BERTH_TRY(const auto log, keeping::open_log(directory.get(), exec));
     BERTH_TRY(const bool closed, log.closed());
-    if (closed) return log.sync();
+    if (closed) {
+        BERTH_CHECK(log.sync());
+        return keeping::trim_logs_after(directory.get(), exec);
+    }
     if (const auto known = known_to_keeper(where, directory.get(), native, exec); known && *known)
         return log.sync();
     // Nobody changes the instance and nobody starts a command in it: now the answer stays true.

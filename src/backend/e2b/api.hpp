@@ -8,6 +8,7 @@
 #include "backend/e2b/config.hpp"
 #include "http_client/client.hpp"
 #include "protocol/e2b/sandbox_client.hpp"
+#include "protocol/e2b/template_client.hpp"
 
 namespace berth::e2b_client {
 
@@ -34,6 +35,14 @@ public:
     [[nodiscard]] Status kill(const std::string& id);
     [[nodiscard]] Result<std::string> snapshot(const std::string& id, const std::string& name);
     [[nodiscard]] Status remove_template(const std::string& id);
+
+    [[nodiscard]] Result<e2b::RegisteredTemplate> new_template(const e2b::NewTemplate& wish);
+    [[nodiscard]] Result<e2b::FilesLink> files_link(const std::string& id, const std::string& hash);
+    [[nodiscard]] Status start_build(const e2b::RegisteredTemplate& which, const e2b::BuildStart& start,
+                                     bool force);
+    /// With the lines of its log from the `seen`th on, some at a time.
+    [[nodiscard]] Result<e2b::BuildStatus> build_status(const e2b::RegisteredTemplate& which,
+                                                        std::size_t seen);
 
 private:
     [[nodiscard]] Result<http_client::HttpAnswer> call(std::string_view method, const std::string& target,

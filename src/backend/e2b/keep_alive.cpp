@@ -1,5 +1,7 @@
 #include "backend/e2b/keep_alive.hpp"
 
+#include <algorithm>
+
 #include "base/log.hpp"
 
 namespace berth::e2b_client {
@@ -22,8 +24,9 @@ KeepAlive::~KeepAlive()
 void KeepAlive::run()
 {
     const auto time = cloud_.config().timeout;
-    // Twice may fail before it is too late.
-    const auto interval = std::chrono::duration_cast<std::chrono::milliseconds>(time) / 3;
+    // Twice may fail before it is too late; and a plan may give less than was asked for, but an hour.
+    const auto interval =
+        std::min<std::chrono::milliseconds>(std::chrono::milliseconds(time) / 3, std::chrono::minutes(20));
     for (;;) {
         {
             std::unique_lock lock(mutex_);

@@ -17,10 +17,10 @@ policy::Holdings hold()
     for (const Feature feature :
          {Feature::ReadOnlyPaths, Feature::WritablePaths, Feature::DeniedPaths, Feature::NetworkOff})
         have.set(feature, Tier::Vendor, intent);
-    have.set(
-        Feature::Globs, Tier::None,
-        "no exec-server holds patterns for files made later: berth's refuses them, Codex's looks once; name "
-        "the paths");
+    have.set(Feature::Globs, Tier::None,
+             "patterns must hold for files made later: berth's server does that, Codex's looks once, and "
+             "which one "
+             "it is cannot be told; name the paths");
     have.set(Feature::NetworkHost, Tier::Vendor, "the server's own network, where it grants that");
     have.set(
         Feature::ProtectedNames, Tier::None,

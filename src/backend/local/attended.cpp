@@ -80,6 +80,7 @@ Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
 {
     auto limits = LimitGroups::open(spec, state, pools);
     BERTH_TRY(auto prepared, prepare(state, spec, limits.availability(), pools, {}));
+    BERTH_CHECK(prepared->for_one_command());
     Plan& plan = prepared->plan;
     // The caller has resolved what it mounts; another command may have put a link there since.
     for (std::size_t i = 0; i < spec.mounts.size(); ++i)
@@ -117,6 +118,7 @@ Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
     BERTH_TRY(auto launched, launch(plan, entry));
     Attended out_object(sys::Child::own(launched.pid, std::move(launched.pidfd)));
     prepared->identity.user_namespace.settle();
+    if (prepared->supervision) prepared->supervision->let_go();
     out_object.in = std::move(in);
     out_object.out = std::move(out);
     out_object.err = std::move(err);
@@ -223,6 +225,7 @@ ExitStatus Attended::finish()
     const auto ended = init_->wait();
     if (limits_) limits_->remove();
     limits_.reset();
+    refused_ = prepared_ && prepared_->supervision && prepared_->supervision->refused() > 0;
     prepared_.reset();
     if (told) return *told;
     if (!ended) return ExitStatus::unknown();

@@ -42,6 +42,8 @@ public:
     [[nodiscard]] int pidfd() const noexcept { return init_->pidfd(); }
     /// What waitid said of the command; lets go of everything. Blocks until it has ended.
     [[nodiscard]] ExitStatus finish();
+    /// After that: whether a call was refused because of a deny pattern.
+    [[nodiscard]] bool refused() const noexcept { return refused_; }
     /// To the command's process group.
     void signal(int signo) const;
     /// The command and whatever it has started, at once.
@@ -54,6 +56,7 @@ private:
 
     std::optional<sys::Child> init_;
     bool bare_ = false;
+    bool refused_ = false;
     UniqueFd report_; ///< what init tells; empty without a sandbox
     std::unique_ptr<Prepared> prepared_;
     std::optional<LimitGroups> limits_;

@@ -39,15 +39,6 @@ std::uint32_t owner_seen_inside(const Prepared& prepared)
     return kOverflowId;
 }
 
-sys::GroupLimits group_limits(const policy::Limits& limits, const sys::CgroupTree& tree)
-{
-    sys::GroupLimits out;
-    if (tree.of(sys::Controller::Memory).available()) out.memory = limits.memory;
-    if (tree.of(sys::Controller::Cpu).available()) out.cpus = limits.cpus;
-    if (tree.of(sys::Controller::Pids).available()) out.pids = limits.pids;
-    return out;
-}
-
 Result<std::optional<sys::KeptGroup>> make_groups(const std::string& native, int directory,
                                                   Instance& instance, const Grounds& grounds,
                                                   Recorded recorded)
@@ -69,6 +60,15 @@ Result<std::optional<sys::KeptGroup>> make_groups(const std::string& native, int
 }
 
 } // namespace
+
+sys::GroupLimits group_limits(const policy::Limits& limits, const sys::CgroupTree& tree)
+{
+    sys::GroupLimits out;
+    if (tree.of(sys::Controller::Memory).available()) out.memory = limits.memory;
+    if (tree.of(sys::Controller::Cpu).available()) out.cpus = limits.cpus;
+    if (tree.of(sys::Controller::Pids).available()) out.pids = limits.pids;
+    return out;
+}
 
 Result<Grounds> prepare_kept(const StateDir& state, const SandboxSpec& spec, const GroundOptions& options)
 {
@@ -115,7 +115,8 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
         if (!instance.groups.empty()) (void)sys::KeptGroup::remove(instance.groups);
     });
     BERTH_TRY(auto group, make_groups(native, directory, instance, grounds, recorded));
-    plan.keeper_clones = group && !group->places().v2.empty();
+    plan.keeper_clones =
+        group && !group->places().v2.empty() && !may_gain(prepared->spec, prepared->identity);
     hooks::kill_point("sandbox's groups made");
 
     BERTH_TRY(auto listener, sys::listen_at(directory, kSocket, sys::SocketKind::SeqPacket));
@@ -148,7 +149,8 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
     instance.net = plan.net;
     instance.stopped = false;
     instance.unsynced_since.reset(); // the caller tells it now
-    BERTH_CHECK(write_instance(directory, instance));
+    BERTH_CHECK(recorded == Recorded::Parked ? write_parked(directory, instance)
+                                             : write_instance(directory, instance));
     undo_keeper.dismiss();
     undo_socket.dismiss();
     undo_group.dismiss();

@@ -38,8 +38,12 @@ struct Booted {
 };
 
 /// Whether a record of the instance exists: then it tells of the groups before they are made. Where it does
-/// so already, groups that are there are taken as they are.
-enum class Recorded { No, Yes, WithGroups };
+/// so already, groups that are there are taken as they are. Parked: it is nobody's yet, and its record is
+/// kept apart.
+enum class Recorded { No, Yes, WithGroups, Parked };
+
+/// What of the limits the control groups of this machine hold.
+[[nodiscard]] sys::GroupLimits group_limits(const policy::Limits& limits, const sys::CgroupTree& tree);
 
 /// Where its groups will be; empty when it gets none.
 [[nodiscard]] sys::GroupPlaces groups_for(const std::string& native, const Grounds& grounds);
@@ -54,6 +58,6 @@ enum class Recorded { No, Yes, WithGroups };
 /// bring_to_rest() or destroying it takes away.
 [[nodiscard]] Result<Booted> boot(const StateDir& state, const std::string& native, int directory,
                                   Instance& instance, Grounds grounds, Recorded recorded,
-                                  sys::Spawner* spawner = nullptr);
+                                  sys::Spawner* spawner = sys::Spawner::companion());
 
 } // namespace berth::local

@@ -15,6 +15,7 @@
 #include "policy/policy.hpp"
 #include "sys/probe.hpp"
 #include "sys/remove_tree.hpp"
+#include "sys/seccomp.hpp"
 
 namespace berth::local {
 
@@ -108,6 +109,18 @@ Finding landlock()
     return finding;
 }
 
+Finding patterns()
+{
+    const std::string lack = sys::lacks_notification();
+    Finding finding{.name = "deny patterns", .detail = "a supervisor can be notified of system calls"};
+    if (lack.empty()) return finding;
+    finding.verdict = Verdict::Missing;
+    finding.detail = "policies with some are refused: " + lack;
+    finding.remedy = lack.starts_with("the kernel") ? "a kernel of 5.19 or newer has it"
+                                                    : "sysctl kernel.yama.ptrace_scope=2";
+    return finding;
+}
+
 void limits(std::vector<Finding>& out)
 {
     const auto tree = sys::CgroupTree::open();
@@ -181,6 +194,7 @@ std::vector<Finding> examine(const std::string& state_path)
     out.push_back({.name = "state directory", .detail = state->path()});
     out.push_back(identity(*state));
     out.push_back(landlock());
+    out.push_back(patterns());
     limits(out);
     out.push_back(whole_sandbox(*state));
     return out;

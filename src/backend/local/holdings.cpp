@@ -1,16 +1,39 @@
 #include "backend/local/holdings.hpp"
 
 #include "base/hooks.hpp"
+#include "policy/target.hpp"
 #include "sys/landlock.hpp"
+#include "sys/seccomp.hpp"
 
 namespace berth::local {
 
 using policy::Feature;
 using policy::Tier;
 
+namespace {
+
+/// Why patterns of this policy cannot be held here; empty: they can.
+std::string lacks_for_patterns(const policy::Policy* policy)
+{
+    static const std::string lack = sys::lacks_notification();
+    if (hooks::lacks("notification")) return "the kernel cannot notify of system calls, say the tests";
+    if (!lack.empty()) return lack;
+    if (policy == nullptr) return {};
+    for (const auto& rule : policy->files)
+        if (policy::is_pattern(rule.target) && rule.access != policy::Access::Deny)
+            return "only what is denied can be named by a pattern";
+    if (policy->nested_namespaces) return "a pattern cannot be held in nested namespaces";
+    if (policy->privileges == policy::Privileges::Sudo)
+        return "a pattern cannot be held where sudo is allowed";
+    return {};
+}
+
+} // namespace
+
 int landlock_abi() { return hooks::lacks("landlock") ? 0 : sys::landlock::abi(); }
 
-policy::Holdings hold(const Identity& identity, const RootLayers& layers, const LimitAvailability& limits)
+policy::Holdings hold(const Identity& identity, const RootLayers& layers, const LimitAvailability& limits,
+                      const policy::Policy* policy)
 {
     policy::Holdings have;
     const bool live = layers.kind == Template::Kind::Live;
@@ -21,8 +44,11 @@ policy::Holdings hold(const Identity& identity, const RootLayers& layers, const 
     have.set(Feature::ReadOnlyPaths, Tier::Outside, "read-only mounts");
     have.set(Feature::WritablePaths, Tier::Outside, "everything else is mounted read-only");
     have.set(Feature::DeniedPaths, Tier::Outside, "covered by an empty mount");
-    have.set(Feature::Globs, Tier::None,
-             "a pattern must hold for files made later too, which mounts cannot: name the paths");
+    if (const std::string lack = lacks_for_patterns(policy); lack.empty())
+        have.set(Feature::Globs, Tier::Outside,
+                 "a supervisor opens what it has looked at, also what is made later");
+    else
+        have.set(Feature::Globs, Tier::None, lack);
     have.set(Feature::ProtectedNames, Tier::Outside,
              "read-only mounts over what is there when the command starts");
     have.set(Feature::NetworkOff, Tier::Outside, "own network namespace with nothing but loopback");

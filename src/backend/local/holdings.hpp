@@ -18,8 +18,9 @@ struct LimitAvailability {
 
 [[nodiscard]] int landlock_abi();
 
-/// At which tier each kind of rule is held on this machine, by what mechanism.
+/// At which tier each kind of rule is held on this machine, by what mechanism. `policy`: some rules cannot be
+/// held beside others; null: whatever it says.
 [[nodiscard]] policy::Holdings hold(const Identity& identity, const RootLayers& layers,
-                                    const LimitAvailability& limits);
+                                    const LimitAvailability& limits, const policy::Policy* policy = nullptr);
 
 } // namespace berth::local

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kFile = "instance";
 constexpr const char* kNewFile = "instance.new";
+constexpr const char* kParked = "parked";
 constexpr std::int64_t kMany = std::int64_t{1} << 62;
 
 json::Object layers_json(const RootLayers& layers)
@@ -167,7 +168,9 @@ std::string boot_id()
     return id;
 }
 
-Status write_instance(int directory, const Instance& instance, Durable durable)
+namespace {
+
+json::Object document_of(const Instance& instance)
 {
     json::Object out;
     out["spec"] = to_json(instance.spec);
@@ -189,25 +192,66 @@ Status write_instance(int directory, const Instance& instance, Durable durable)
     out["stopped"] = instance.stopped;
     out["synced"] = instance.synced.time_since_epoch().count();
     if (instance.unsynced_since) out["unsynced_since"] = instance.unsynced_since->time_since_epoch().count();
-    if (durable == Durable::Yes) return replace_file_at(directory, kFile, json::dump(out));
+    return out;
+}
+
+Status write_soon(int directory, const char* name, const Instance& instance)
+{
     const UniqueFd file(
         ::openat(directory, kNewFile, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) return fail_errno("recording the instance");
-    BERTH_CHECK(write_all(file.get(), json::dump(out)));
+    BERTH_CHECK(write_all(file.get(), json::dump(document_of(instance))));
     // Begins the writing without waiting for it: a machine that goes down later than the next commit finds a
     // record, not an empty file.
     ::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
-    if (::renameat(directory, kNewFile, directory, kFile) != 0) return fail_errno("recording the instance");
+    if (::renameat(directory, kNewFile, directory, name) != 0) return fail_errno("recording the instance");
     return {};
 }
 
-Result<Instance> read_instance(int directory)
+Result<Instance> read_record(int directory, const char* name)
 {
-    BERTH_TRY(const auto text, read_file_at(directory, kFile, 16_MiB));
+    BERTH_TRY(const auto text, read_file_at(directory, name, 16_MiB));
+    if (text.empty() && name == kParked) return fail(Code::NotFound, "it is being parked");
     BERTH_TRY(const auto document, json::parse(text, {.bytes = 16u << 20}));
     auto read = read_document(json::Reader(document));
     if (!read) return std::unexpected(std::move(read).error().while_doing("reading the record of a sandbox"));
     return read;
 }
+
+bool has(int directory, const char* name)
+{
+    return ::faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+} // namespace
+
+Status write_instance(int directory, const Instance& instance, Durable durable)
+{
+    if (durable == Durable::No) return write_soon(directory, kFile, instance);
+    return replace_file_at(directory, kFile, json::dump(document_of(instance)));
+}
+
+Result<Instance> read_instance(int directory) { return read_record(directory, kFile); }
+
+Status mark_parked(int directory)
+{
+    const UniqueFd file(
+        ::openat(directory, kParked, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return fail_errno("marking a sandbox as parked");
+    return {};
+}
+
+Status write_parked(int directory, const Instance& instance)
+{
+    BERTH_CHECK(write_soon(directory, kParked, instance));
+    // What will be written when it is claimed has its file already: making one costs more than all the rest.
+    const UniqueFd ahead(::openat(directory, kNewFile, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!ahead) return fail_errno("making the record's file ahead");
+    return {};
+}
+
+Result<Instance> read_parked(int directory) { return read_record(directory, kParked); }
+
+bool is_parked(int directory) { return has(directory, kParked) && !has(directory, kFile); }
 
 } // namespace berth::local

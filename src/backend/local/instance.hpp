@@ -42,6 +42,15 @@ enum class Durable { No, Yes };
 /// NotFound: it was never finished.
 [[nodiscard]] Result<Instance> read_instance(int directory);
 
+/// The same for an instance that is nobody's yet (parked.hpp), under a name of its own: to everybody who asks
+/// for an instance it was never finished. Marked before anything else of it exists.
+[[nodiscard]] Status mark_parked(int directory);
+[[nodiscard]] Status write_parked(int directory, const Instance& instance);
+/// NotFound: it was never parked, or its keeper does not answer yet. It stays when the instance has a record
+/// of its own, which is the one that counts then.
+[[nodiscard]] Result<Instance> read_parked(int directory);
+[[nodiscard]] bool is_parked(int directory);
+
 [[nodiscard]] std::string boot_id();
 
 } // namespace berth::local

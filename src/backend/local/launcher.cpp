@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/hooks.hpp"
+#include "sys/caps.hpp"
 
 namespace berth::local {
 
@@ -88,6 +89,8 @@ Result<sys::StepList> launch_steps(const Plan& plan, const Entry& entry, int sel
     for (const int fd : plan.keep_open) list.dup(list.borrow(fd), next++);
     list.close_on_exec_from(hooks::wall_off("close-descriptors") ? 1000 : next);
     list.exec(list.borrow(entry.program), entry.argv, entry.env);
+    const bool own = identity.mode == IdMode::Own;
+    if (plan.supervision != nullptr) plan.supervision->add_block(list, own ? 0 : sys::kKeptCaps, own);
     return list;
 }
 

@@ -72,14 +72,17 @@ Result<bool> LocalBackend::make_at(Place& place, const CreateRequest& request, c
     const auto found = recorded_spec(state_, native);
     if (found) return compare(*found);
     if (found.error().code != Code::NotFound) return std::unexpected(found.error());
+    if (auto parked = take_parked(native)) {
+        if (auto claimed = claim(*std::move(parked), request)) {
+            place.sandbox.emplace(*std::move(claimed));
+            return true;
+        }
+    }
     // Whatever lies there without a record was never finished, and nothing ever ran in it. Its maker, if
     // he lives, has its lock.
     BERTH_TRY(const bool removed, remove_unfinished(state_, native));
     if (!removed) return false;
-    Sandbox::Options options;
-    options.labels = request.labels;
-    options.from = request.from;
-    auto made = Sandbox::create(state_, request.spec, options);
+    auto made = Sandbox::create(state_, request.spec, options_of(request));
     // A failure of our own leaves no directory: one that is there is another maker's, who may not have
     // written his record yet.
     if (!made && made.error().sys.value() == EEXIST &&
@@ -106,6 +109,7 @@ Result<SandboxHandle> LocalBackend::make(const CreateRequest& request)
         const auto made = make_at(*place, request, native);
         if (!place->sandbox) held_.retire(native, *place);
         if (!made) return std::unexpected(made.error());
+        if (*made && place->sandbox) place->sandbox->rest();
         if (*made) return SandboxHandle{.sandbox = id, .native = native};
     }
     return fail(Code::Unavailable, "sandbox {} is being made by somebody else", native);
@@ -115,7 +119,9 @@ Status LocalBackend::remove(const std::string& native)
 {
     BERTH_CHECK(check_native(native));
     Status gone;
-    if (const auto place = held_.find(native)) {
+    if (auto parked = take_parked(native)) {
+        gone = std::move(*parked).destroy();
+    } else if (const auto place = held_.find(native)) {
         const std::scoped_lock lock(place->mutex);
         if (place->sandbox) gone = place->sandbox->destroy();
         if (gone) held_.retire(native, *place);
@@ -123,6 +129,8 @@ Status LocalBackend::remove(const std::string& native)
         gone = destroy_instance(state_, native);
     }
     if (!gone) return std::unexpected(std::move(gone).error().while_doing("destroying " + native));
+    // Its keeper was the last to hold what stands for protected names in a workspace.
+    (void)ProtectedNames::sweep(state_.fd());
     return {};
 }
 
@@ -151,7 +159,11 @@ Task<Result<Found>> LocalBackend::inspect(SandboxHandle sandbox)
 
 Task<Status> LocalBackend::stop(SandboxHandle sandbox, std::chrono::milliseconds grace)
 {
-    co_return co_await pool_.call([&] { return stop_instance(state_, sandbox.native, grace); });
+    co_return co_await pool_.call([&]() -> Status {
+        BERTH_CHECK(stop_instance(state_, sandbox.native, grace));
+        (void)ProtectedNames::sweep(state_.fd());
+        return {};
+    });
 }
 
 Task<Result<Started>> LocalBackend::start(SandboxHandle sandbox)

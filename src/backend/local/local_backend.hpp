@@ -5,11 +5,13 @@
 #include <mutex>
 #include <string>
 
+#include "backend/local/parked.hpp"
 #include "backend/local/sandbox.hpp"
 #include "backend/local/shared.hpp"
 #include "backend/local/state_dir.hpp"
 #include "base/blocking_pool.hpp"
 #include "core/backend.hpp"
+#include "core/parking.hpp"
 #include "core/registry.hpp"
 #include "keeping/held.hpp"
 #include "keeping/kept_backend.hpp"
@@ -20,7 +22,7 @@ namespace berth::local {
 /// with are held open in it, until their keeper is gone: somebody else may stop, start or destroy them at
 /// any time. Letting go of the backend lets them live on. What blocks runs on the
 /// pool; a wait for output holds no thread of it. Outlives its tasks.
-class LocalBackend final : public KeptBackend {
+class LocalBackend final : public KeptBackend, public Parking {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
@@ -51,9 +53,13 @@ public:
 
     Task<Result<int>> exec_pid(SandboxHandle sandbox, std::string exec) override;
     Task<Result<Usage>> usage(SandboxHandle sandbox) override;
+    Task<Result<std::string>> workspace(SandboxHandle sandbox) override;
 
     Task<Status> pause(SandboxHandle sandbox) override;
     Task<Status> resume(SandboxHandle sandbox) override;
+
+    Task<Status> park(CreateRequest request) override;
+    Task<Status> clear_parked() override;
 
 private:
     using Place = keeping::Held<Sandbox>::Place;
@@ -66,6 +72,9 @@ private:
     [[nodiscard]] Result<SandboxHandle> make(const CreateRequest& request);
     [[nodiscard]] Result<bool> make_at(Place& place, const CreateRequest& request, const std::string& native);
     [[nodiscard]] Status remove(const std::string& native);
+    [[nodiscard]] static Sandbox::Options options_of(const CreateRequest& request);
+    [[nodiscard]] std::optional<Parked> take_parked(const std::string& native);
+    [[nodiscard]] static std::optional<Sandbox> claim(Parked parked, const CreateRequest& request);
 
     /// `work(Sandbox&)` on the pool, alone with the sandbox. Conflict when it is stopped.
     template <class F> auto with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>;
@@ -82,6 +91,8 @@ private:
     StateDir state_;
     Capabilities capabilities_;
     keeping::Held<Sandbox> held_;
+    std::mutex parked_mutex_;
+    std::map<std::string, Parked> parked_; ///< by native name
 };
 
 } // namespace berth::local

@@ -27,6 +27,11 @@ Task<Result<image::ReadIds>> LocalBackend::ids_of(SandboxHandle sandbox)
     co_return co_await with(sandbox, [&](Sandbox& s) -> Result<image::ReadIds> { return s.shown_ids(); });
 }
 
+Task<Result<std::string>> LocalBackend::workspace(SandboxHandle sandbox)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) -> Result<std::string> { return s.workspace(); });
+}
+
 Task<Result<Trees>> LocalBackend::trees_of(SandboxHandle sandbox, std::string user)
 {
     co_return co_await with(sandbox, [&](Sandbox& s) { return s.trees(user); });

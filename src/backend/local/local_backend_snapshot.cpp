@@ -5,6 +5,7 @@
 #include "backend/local/layer_merge.hpp"
 #include "backend/local/layer_snapshot.hpp"
 #include "backend/local/local_backend.hpp"
+#include "backend/local/parked.hpp"
 #include "backend/local/shared.hpp"
 #include "backend/local/strays.hpp"
 #include "keeping/native.hpp"
@@ -32,6 +33,8 @@ Task<Result<Collected>> LocalBackend::collect(std::string snapshots, bool dry_ru
 {
     co_return co_await pool_.call([&]() -> Result<Collected> {
         BERTH_TRY(auto strays, end_strays(state_, dry_run));
+        BERTH_TRY(const auto parked, remove_left_parked(state_, dry_run));
+        strays.insert(strays.end(), parked.begin(), parked.end());
         if (!dry_run) merge_resting(state_);
         BERTH_TRY(auto out, collect_layers(state_, snapshots, dry_run));
         out.objects.insert(out.objects.begin(), strays.begin(), strays.end());

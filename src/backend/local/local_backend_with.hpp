@@ -11,7 +11,12 @@ auto LocalBackend::with(SandboxHandle handle, F work) -> Task<std::invoke_result
 {
     co_return co_await pool_.call([&]() -> std::invoke_result_t<F, Sandbox&> {
         BERTH_CHECK(keeping::check_native(handle.native));
-        return held_.with(handle.native, [&] { return Sandbox::open(state_, handle.native); }, work);
+        const auto then_rest = [&](Sandbox& sandbox) {
+            auto answer = work(sandbox);
+            sandbox.rest();
+            return answer;
+        };
+        return held_.with(handle.native, [&] { return Sandbox::open(state_, handle.native); }, then_rest);
     });
 }
 

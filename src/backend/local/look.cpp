@@ -91,8 +91,13 @@ Result<std::vector<Found>> look_at_all(const StateDir& state)
     if (!all) return fail_errno("opening {}", state.sandboxes());
     BERTH_TRY(const auto names, list_names(all.get()));
     std::vector<Found> found;
-    for (const auto& name : names)
-        if (is_native(name)) found.push_back(look_at(state, name));
+    for (const auto& name : names) {
+        if (!is_native(name)) continue;
+        // What is parked is no instance of anybody's (parked.hpp).
+        if (const auto directory = open_instance(state, name); directory && is_parked(directory->get()))
+            continue;
+        found.push_back(look_at(state, name));
+    }
     return found;
 }
 

@@ -38,6 +38,11 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     inner.binds = prepared_->binds;
     inner.net = prepared_->plan.net;
     BERTH_TRY(inner.files, policy::bind_files(inner_spec.policy, roots_of(inner_spec, user)));
+    for (const auto& rule : inner.files.rules)
+        if (!rule.pattern.empty())
+            return fail(Code::Unsupported,
+                        "{} {}: a pattern is held for a whole sandbox, not for one command of it",
+                        to_string(rule.access), rule.source);
     BERTH_TRY(auto protects, ProtectedNames::hold(site_of(inner)));
     inner.protected_paths = protects.paths();
 
@@ -75,6 +80,7 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
         start.birth_directory = starting.group->birth_directory();
     }
     start.locks = protects.locks();
+    start.spawner = spawner_;
     BERTH_TRY(auto keeper, KeeperClient::connect(directory_.get(), "sock", 10s));
     BERTH_CHECK(start_narrow(start, keeper));
     adopted_.emplace(spec.id, Adopted{.keeper = std::move(keeper), .protects = std::move(protects)});

@@ -14,6 +14,7 @@
 #include "backend/local/prepare.hpp"
 #include "backend/local/relay.hpp"
 #include "backend/local/shared.hpp"
+#include "backend/local/template_use.hpp"
 #include "base/hooks.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
@@ -131,8 +132,10 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     if (!exec.user.empty()) spec.user = exec.user;
     auto limits = LimitGroups::open(spec, state, pools);
     BERTH_TRY(const auto prepared, prepare(state, spec, limits.availability(), pools, progress));
+    BERTH_CHECK(prepared->for_one_command());
     Plan& plan = prepared->plan;
     const Account& user = prepared->user;
+    BERTH_TRY(const auto held, hold_templates(state, plan.layers));
     BERTH_CHECK(limits.make(spec));
     plan.v1_tasks = limits.v1_tasks();
     hooks::kill_point("limits made");
@@ -156,6 +159,7 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     sys::Child init =
         sys::Child::own(launched.pid, UniqueFd(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3)));
     prepared->identity.user_namespace.settle();
+    if (prepared->supervision) prepared->supervision->let_go();
     hooks::kill_point("sandbox started");
     ends.in.reset();
     ends.out.reset();

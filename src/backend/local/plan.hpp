@@ -14,6 +14,7 @@
 #include "core/sandbox_spec.hpp"
 #include "image/oci_document.hpp"
 #include "keeping/file_rules.hpp"
+#include "keeping/supervision.hpp"
 #include "policy/bind.hpp"
 #include "sys/seccomp.hpp"
 #include "sys/step_list.hpp"
@@ -84,6 +85,7 @@ struct Plan {
     int landlock_abi = 0;
     /// Absolute paths inside of what has a protected name and lies below a writable rule.
     std::vector<std::string> protected_paths;
+    const Supervision* supervision = nullptr; ///< holds the deny patterns, where there are any
 };
 
 /// Directories of the host that a live view shows empty, and private.

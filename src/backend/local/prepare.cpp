@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "backend/local/environment.hpp"
+#include "base/hooks.hpp"
 #include "base/strings.hpp"
 #include "core/admit.hpp"
 
@@ -39,10 +40,25 @@ Status refuse_wide_live(const SandboxSpec& spec)
                 "read-only or workspace-write");
 }
 
+/// A pattern narrows what other rules give; alone it would leave nothing to run a command with.
+Status check_patterns(const policy::BoundFiles& files)
+{
+    if (files.empty() || files.rules.front().pattern.empty()) return {}; // paths come first
+    return fail(Code::Invalid, "deny {}: no other file rule gives anything to deny it of",
+                files.rules.front().source);
+}
+
 } // namespace
+
+Status Prepared::for_one_command()
+{
+    if (!supervision || (user.uid == 0 && identity.mode != IdMode::Own)) return {};
+    return supervision->only(user);
+}
 
 void Prepared::let_go()
 {
+    if (supervision) supervision->let_go();
     if (identity.range) identity.range->pass_on();
     identity.user_namespace = {};
     plan.net_namespace.reset();
@@ -85,7 +101,7 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     plan.home = made->user.home;
     plan.home_owner = made->user.uid;
 
-    const auto holdings = hold(made->identity, plan.layers, limits);
+    const auto holdings = hold(made->identity, plan.layers, limits, &spec.policy);
     BERTH_CHECK(admit(spec, holdings, made->notes));
 
     plan.disk = spec.policy.limits.disk.value_or(default_disk());
@@ -97,6 +113,13 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     BERTH_TRY(made->binds, open_binds(spec, state, made->identity, made->user));
     plan.binds = made->binds;
     BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots_of(spec, made->user)));
+    BERTH_CHECK(check_patterns(plan.files));
+    if (!hooks::wall_off("supervisor")) {
+        BERTH_TRY(made->supervision, Supervision::make(plan.files));
+    }
+    if (made->supervision) plan.supervision = &*made->supervision;
+    if (made->supervision && made->identity.mode == IdMode::Own)
+        BERTH_CHECK(made->supervision->only(made->user));
     BERTH_TRY(made->protects, ProtectedNames::hold(site_of(plan)));
     plan.protected_paths = made->protects.paths();
     plan.keep_open = made->protects.locks();

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +22,22 @@ struct Prepared {
     Account user;
     std::vector<Bind> binds;
     ProtectedNames protects;
+    std::optional<Supervision> supervision; ///< of deny patterns
     Plan plan;
     std::vector<std::string> notes; ///< limits that are not held, asked for as best effort
 
+    /// Nothing but one command of its user will run: who calls is known to the supervisor of deny patterns.
+    [[nodiscard]] Status for_one_command();
     /// After the launch: closes what the sandbox itself holds now.
     void let_go();
 };
+
+/// Set-id programs gain privileges inside: those of the range's own root. Then there is no no_new_privs, and
+/// filters are installed only while a process still has capabilities.
+[[nodiscard]] inline bool may_gain(const SandboxSpec& spec, const Identity& identity)
+{
+    return spec.policy.privileges == policy::Privileges::Sudo && identity.mode == IdMode::Mapped;
+}
 
 /// Validates, admits the policy, finds the template, leases ids, opens mounts. Every refusal
 /// happens here; nothing of the sandbox exists yet. `pools` may be null; `known` are the template's

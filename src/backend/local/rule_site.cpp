@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "backend/local/plan.hpp"
+#include "base/hooks.hpp"
 #include "image/stack.hpp"
 
 namespace berth::local {
@@ -38,6 +39,9 @@ RuleSite site_of(const Plan& plan)
         .root_id = std::nullopt,
         .protected_paths = plan.protected_paths,
         .state = plan.state->fd()};
+    // What mounts cannot hold, the supervisor does.
+    if (plan.supervision != nullptr || hooks::wall_off("supervisor"))
+        std::erase_if(out.files.rules, [](const policy::BoundRule& rule) { return !rule.pattern.empty(); });
     for (const Bind& bind : plan.binds)
         out.shown.push_back({.source = bind.source.get(),
                              .path = bind.path,

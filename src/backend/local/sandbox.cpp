@@ -27,7 +27,7 @@ constexpr int kDyingMs = 1000;
 
 /// The directory of an instance, locked until its keeper is recorded: whoever finds it unlocked and
 /// without a record may remove it.
-Result<UniqueFd> make_directory(const StateDir& state, const std::string& native)
+Result<UniqueFd> make_directory(const StateDir& state, const std::string& native, Recorded recorded)
 {
     const std::string path = "sandbox/" + native;
     if (::mkdirat(state.fd(), path.c_str(), 0700) != 0) return fail_errno("creating sandbox {}", native);
@@ -37,8 +37,13 @@ Result<UniqueFd> make_directory(const StateDir& state, const std::string& native
     if (!directory && directory.error().code == Code::NotFound)
         return fail(Code::Unavailable, "sandbox {} was removed while it was made", native);
     if (!directory) return directory;
-    if (::mkdirat(directory->get(), "exec", 0700) != 0) return fail_errno("creating the logs of {}", native);
+    if (recorded == Recorded::Parked) BERTH_CHECK(mark_parked(directory->get()));
     undo.dismiss();
+    if (::mkdirat(directory->get(), "exec", 0700) != 0) {
+        auto failed = fail_errno("creating the logs of {}", native);
+        (void)discard(state, native);
+        return failed;
+    }
     return directory;
 }
 
@@ -60,7 +65,8 @@ Status refuse_unheld(const policy::Limits& limits, bool in_memory)
 
 } // namespace
 
-Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, const Options& options)
+Result<Sandbox::Made> Sandbox::make(const StateDir& state, const SandboxSpec& spec, const Options& options,
+                                    Recorded recorded)
 {
     if (!is_id(spec.id, "sbx_")) return fail(Code::Invalid, "'{}' is not the id of a sandbox", spec.id);
     BERTH_CHECK(refuse_unheld(spec.policy.limits, options.storage == Storage::Memory));
@@ -85,19 +91,30 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
                                           .known = base ? &*base : nullptr}));
 
     if (manifest) BERTH_CHECK(check_template(*manifest, spec.root, grounds.prepared->plan.layers));
-    BERTH_TRY(auto directory, make_directory(state, native));
+    BERTH_TRY(auto directory, make_directory(state, native, recorded));
     ScopeExit undo([&] { (void)discard(state, native); });
     hooks::kill_point("sandbox recorded");
     instance.in_memory = options.storage == Storage::Memory;
     instance.synced = system_clock().now();
     if (!instance.in_memory)
         BERTH_CHECK(make_uppers(state, directory.get(), instance.stack, MachineId::Fresh));
-    BERTH_TRY(auto booted, boot(state, native, directory.get(), instance, std::move(grounds), Recorded::No,
-                                options.spawner));
-    ::flock(directory.get(), LOCK_UN);
-    hooks::kill_point("sandbox made");
+    BERTH_TRY(auto booted,
+              boot(state, native, directory.get(), instance, std::move(grounds), recorded, options.spawner));
     undo.dismiss();
-    return Sandbox(native, std::move(directory), std::move(booted));
+    return Made{.native = native,
+                .directory = std::move(directory),
+                .instance = std::move(instance),
+                .booted = std::move(booted)};
+}
+
+Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, const Options& options)
+{
+    BERTH_TRY(auto made, make(state, spec, options, Recorded::No));
+    ::flock(made.directory.get(), LOCK_UN);
+    hooks::kill_point("sandbox made");
+    Sandbox out(std::move(made.native), std::move(made.directory), std::move(made.booted));
+    out.spawner_ = options.spawner;
+    return out;
 }
 
 Sandbox::Sandbox(Sandbox&&) noexcept = default;

@@ -34,7 +34,7 @@ public:
     struct Options {
         Storage storage = Storage::Disk;
         Pools* pools = nullptr;
-        sys::Spawner* spawner = nullptr; ///< launches in our stead; outlives the sandbox's creation
+        sys::Spawner* spawner = sys::Spawner::companion(); ///< launches in our stead; outlives the sandbox
         Pools::Progress progress;
         /// Groups also where no limit needs them: without, it cannot be paused, and a kill reaches less.
         bool groups = true;
@@ -110,6 +110,9 @@ public:
     /// The same for whole trees.
     [[nodiscard]] Result<Trees> trees(const std::string& user = {}) const;
 
+    /// The directory that holds its work.
+    [[nodiscard]] std::string workspace() const;
+
     /// A socket to a port of its own loopback; connecting may be in progress.
     [[nodiscard]] Result<UniqueFd> dial(std::uint16_t port, int ip_version)
     {
@@ -126,6 +129,12 @@ public:
     [[nodiscard]] Result<Paused> paused() const;
     /// The same for a moment: nothing runs and nothing is started while the answer lives.
     [[nodiscard]] Result<Stillness> hold_still();
+
+    /// Nobody works with it now: holds no more descriptors than an idle one needs.
+    void rest() noexcept
+    {
+        if (group_) group_->rest();
+    }
 
     /// Kills everything and removes it. Already gone is success.
     [[nodiscard]] Status destroy();
@@ -155,6 +164,15 @@ private:
           group_(std::move(booted.group))
     {
     }
+    friend class Parked; ///< one that is made before somebody asks for it
+    struct Made {
+        std::string native;
+        UniqueFd directory; ///< locked
+        Instance instance;
+        Booted booted;
+    };
+    [[nodiscard]] static Result<Made> make(const StateDir& state, const SandboxSpec& spec,
+                                           const Options& options, Recorded recorded);
     [[nodiscard]] Result<Starting> make_starting(int all, const std::string& name, ExecLog::Streams streams);
     [[nodiscard]] Result<Starting> start(const ExecSpec& spec);
     void abandon(const ExecSpec& spec, Starting& starting);
@@ -173,6 +191,7 @@ private:
     KeeperClient keeper_;
     pid_t keeper_pid_ = -1;
     UniqueFd pidfd_;
+    sys::Spawner* spawner_ = sys::Spawner::companion();
     bool opened_ = false; ///< made by another process: what is mounted is not held open
     std::optional<sys::KeptGroup> group_;
     std::map<std::string, Adopted> adopted_; ///< execs with a narrower policy

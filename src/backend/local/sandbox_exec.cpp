@@ -138,6 +138,7 @@ Status Sandbox::exec(const ExecSpec& spec)
 Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starting& starting)
 {
     KeeperExec what;
+    UniqueFd procs;
     BERTH_TRY(what.id, keeper_id(spec.id));
     what.argv = spec.argv;
     what.env = environment(prepared_->spec, spec, user, prepared_->plan.layers);
@@ -154,8 +155,16 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
     }
     if (starting.group) {
         const int directory = starting.group->birth_directory();
-        what.group_kind = directory >= 0 ? keeper::GroupKind::V2Directory : keeper::GroupKind::V1Tasks;
-        if (directory >= 0) what.groups.push_back(directory);
+        // Only who cannot gain privileges may be born by clone3: the filter that takes it away again needs
+        // that.
+        const bool born = directory >= 0 && !may_gain(prepared_->spec, prepared_->identity);
+        what.group_kind = born ? keeper::GroupKind::V2Directory : keeper::GroupKind::V1Tasks;
+        if (born) what.groups.push_back(directory);
+        if (!born && directory >= 0) {
+            procs.reset(::openat(directory, "cgroup.procs", O_WRONLY | O_CLOEXEC));
+            if (!procs) return fail_errno("opening the group of {}", spec.id);
+            what.groups.push_back(procs.get());
+        }
         for (const int tasks : group_->birth_tasks(*starting.group)) what.groups.push_back(tasks);
     }
     if (const int program = program_of(spec.id); program >= 0) {

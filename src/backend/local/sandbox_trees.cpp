@@ -3,6 +3,7 @@
 
 #include "backend/local/environment.hpp"
 #include "backend/local/sandbox.hpp"
+#include "keeping/places.hpp"
 
 namespace berth::local {
 
@@ -17,6 +18,12 @@ image::ReadIds Sandbox::shown_ids() const
     if (identity.mode == IdMode::Own && prepared_->plan.layers.kind != Template::Kind::Live)
         return {.first_uid = ::geteuid(), .first_gid = ::getegid(), .count = 1, .shown = kUserId};
     return {};
+}
+
+std::string Sandbox::workspace() const
+{
+    const auto& image = prepared_->plan.layers.image;
+    return keeping::workspace_of(spec(), image ? image->workdir : std::string{}, prepared_->user);
 }
 
 /// Root of a mapped sandbox may read what belongs to any of its users, because its capabilities hold for

@@ -99,6 +99,7 @@ Result<Sandbox::Ended> Sandbox::wait_or_kill(const std::string& exec, std::chron
         BERTH_TRY(status, wait(exec, kPatience));
     }
     ended.status = status.value_or(ExitStatus::unknown());
+    adopted_.erase(exec); // with its conversation, of which the keeper has few at a time
     if (!group_) return ended;
     // Counted once, told to everybody who asks.
     const auto [known, first] = struck_.try_emplace(exec);

@@ -5,6 +5,7 @@
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/keeper_process.hpp"
 #include "backend/local/shared.hpp"
+#include "keeping/exec_logs.hpp"
 #include "keeping/exec_start.hpp"
 #include "keeping/keeper_client.hpp"
 #include "keeping/pause.hpp"
@@ -37,7 +38,10 @@ Status settle_log(const StateDir& state, const std::string& native, const std::s
     BERTH_TRY(const auto directory, open_instance(state, native));
     BERTH_TRY(const auto log, open_log(directory.get(), exec));
     BERTH_TRY(const bool closed, log.closed());
-    if (closed) return log.sync();
+    if (closed) {
+        BERTH_CHECK(log.sync());
+        return keeping::trim_logs_after(directory.get(), exec);
+    }
     if (const auto known = known_to_keeper(directory.get(), exec); known && *known) return log.sync();
     // Nobody changes the instance and nobody starts a command in it: now the answer stays true.
     BERTH_TRY(const auto locked, lock_instance(state, native));

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "backend/local/plan.hpp"
+#include "backend/local/prepare.hpp"
 #include "base/hooks.hpp"
 #include "keeping/walls.hpp"
 #include "sys/caps.hpp"
@@ -29,7 +30,9 @@ sys::FilterOptions filter_of(const Plan& plan)
     sys::FilterOptions options;
     options.refuse_set_id = shares_writable(plan);
     // A socket answers through a read-only mount, and a live view shows those of the host.
-    options.refuse_unix = plan.layers.kind == Template::Kind::Live;
+    // To what a deny pattern names it would lead past the supervisor.
+    options.refuse_unix = plan.layers.kind == Template::Kind::Live || plan.supervision != nullptr;
+    options.supervise_paths = plan.supervision != nullptr;
     options.allow_clone3 = plan.keeper_clones;
     options.allow_namespaces = plan.spec->policy.nested_namespaces;
     return options;
@@ -38,9 +41,6 @@ sys::FilterOptions filter_of(const Plan& plan)
 void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace)
 {
     const Identity& identity = *plan.identity;
-    const bool sudo =
-        plan.spec->policy.privileges == policy::Privileges::Sudo && identity.mode == IdMode::Mapped;
-
     const Domain domain = plan.net == NetMode::Host ? Domain::Scoped : Domain::ForFiles;
     stage(list, parent, "setting the host name");
     list.hostname(host_name(*plan.spec));
@@ -60,8 +60,19 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
     } else if (identity.mode == IdMode::Plain) {
         list.ids(0, 0, true);
     }
-    const bool filter_first = sudo || hooks::wall_off("no-new-privs");
-    if (filter_first) {
+    const bool filter_first = may_gain(*plan.spec, identity) || hooks::wall_off("no-new-privs");
+    const auto forbid = [&] {
+        stage(list, parent, "forbidding new privileges");
+        list.no_new_privs();
+        stage(list, parent, "installing landlock and the filter");
+        add_landlock(list, plan.files, plan.landlock_abi, domain);
+    };
+    if (plan.supervision != nullptr) {
+        forbid();
+        stage(list, parent, "starting the supervisor of deny patterns");
+        plan.supervision->add_process(list);
+    }
+    if (filter_first && plan.supervision == nullptr) {
         // Without no_new_privs a filter needs CAP_SYS_ADMIN over the own namespace: still held here.
         stage(list, parent, "installing the filter");
         add_landlock(list, plan.files, plan.landlock_abi, domain);
@@ -77,11 +88,11 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
         stage(list, parent, "tying the sandbox to its launcher");
         list.death_signal(SIGKILL, parent);
     }
-    if (!filter_first) {
-        stage(list, parent, "forbidding new privileges");
-        list.no_new_privs();
-        stage(list, parent, "installing landlock and the filter");
-        add_landlock(list, plan.files, plan.landlock_abi, domain);
+    if (plan.supervision != nullptr) {
+        stage(list, parent, "installing the supervised filter");
+        plan.supervision->add_filter(list, filter_of(plan));
+    } else if (!filter_first) {
+        forbid();
         add_filter(list, filter_of(plan));
     }
 }

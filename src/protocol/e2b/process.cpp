@@ -179,7 +179,13 @@ std::string start_event(std::uint32_t pid)
 /// Built by hand: base64 needs no escaping, and this is what a busy command's output goes through.
 std::string data_event(Output stream, std::string_view bytes)
 {
-    return fmt::format(R"({{"event":{{"data":{{"{}":"{}"}}}}}})", name_of(stream), base64_encode(bytes));
+    constexpr std::string_view before = R"({"event":{"data":{")", between = R"(":")", after = R"("}}})";
+    const std::string_view name = name_of(stream);
+    const std::string digits = base64_encode(bytes);
+    std::string out;
+    out.reserve(before.size() + name.size() + between.size() + digits.size() + after.size());
+    for (const std::string_view part : {before, name, between, std::string_view(digits), after}) out += part;
+    return out;
 }
 
 std::string end_event(const ExitStatus& status)

@@ -12,6 +12,7 @@ namespace berth::e2b {
 namespace {
 
 constexpr std::size_t kLongestCommand = std::size_t{128} << 10;
+constexpr std::int64_t kLeastMemory = 128; // MB
 
 struct StepForm {
     std::string_view name;
@@ -92,6 +93,9 @@ Result<NewTemplate> read_new_template(std::string_view text)
     BERTH_TRY(out.tags, texts_of(reader, "tags", kMostTags));
     BERTH_TRY(const auto cpus, fields::whole(reader, "cpuCount", 0, 1024));
     BERTH_TRY(const auto memory, fields::whole(reader, "memoryMB", 0, 1 << 24));
+    // With less nothing would start, and the client would not know why.
+    if (memory != 0 && memory < kLeastMemory)
+        return reader.refuse("memoryMB must be {} or more", kLeastMemory);
     out.cpus = static_cast<unsigned>(cpus);
     out.memory_mb = static_cast<unsigned>(memory);
     return out;

@@ -23,8 +23,6 @@ namespace {
 using policy::Access;
 using policy::at_or_below;
 
-/// Read-only below every writable root even if no entry says so.
-constexpr std::string_view kProtected[] = {".git", ".agents", ".codex", ".aws"};
 constexpr std::string_view kMinimal[] = {"/usr", "/etc", "/nix/store", "/run/current-system/sw"};
 /// Links into /usr on most machines, directories on others.
 constexpr std::string_view kMinimalLinks[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
@@ -357,7 +355,7 @@ private:
         for (const auto& [path, rule] : rules_)
             if (rule.access == Access::Write && !temporary(path)) writable.push_back(path);
         if (writable.empty()) return {};
-        for (const auto name : kProtected) {
+        for (const auto name : kProtectedNames) {
             // An entry that makes such a name writable, or something in it, lifts the protection there.
             const auto lifted = std::ranges::find_if(writable, [&](const std::string& path) {
                 return std::ranges::any_of(writable, [&](const std::string& other) {

@@ -4,7 +4,12 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include "base/ids.hpp"
+#include "base/strings.hpp"
+#include "server/codex/executor.hpp"
 #include "server/codex/room.hpp"
+#include "server/codex/sandbox_place.hpp"
+#include "server/gate/tenant.hpp"
 
 namespace berth::codex {
 
@@ -29,10 +34,14 @@ public:
     [[nodiscard]] std::string_view name() const override { return "codex"; }
     Task<Status> begin() override
     {
-        if (!ceiling_.served) co_return Status{};
-        BERTH_CO_TRY(auto state, local::StateDir::open(ground_.berth.data()));
         loop_ = co_await boost::asio::this_coro::executor;
-        room_ = std::make_unique<Room>(std::move(state), ceiling_, ground_.pool, loop_);
+        BERTH_CO_TRY(traces_, Traces::open(ground_.berth.data()));
+        co_await traces_->sweep(ground_.berth.lifecycle(), ground_.pool);
+        if (ceiling_.served) {
+            BERTH_CO_TRY(auto state, local::StateDir::open(ground_.berth.data()));
+            host_ = std::make_shared<Executor>(std::move(state), ceiling_, ground_.pool);
+        }
+        room_ = std::make_unique<Room>(loop_);
         co_return Status{};
     }
     [[nodiscard]] bool takes(const http::RequestHead& head) const override { return head.path == "/codex"; }
@@ -57,16 +66,17 @@ public:
             (void)co_await exchange.send(say(401, "a key is needed: Authorization: Bearer KEY, or ?key=KEY"));
             co_return;
         }
-        if (!room_) {
-            (void)co_await exchange.send(
-                say(403, "commands on this host are not served: berth serve --codex-root DIR allows them"));
-            co_return;
-        }
         if (!ground_.rate.take(*tenant, system_clock().steady())) {
             (void)co_await exchange.send(say(429, "too many requests"));
             co_return;
         }
-        co_await room_->welcome(exchange, *tenant);
+        const auto* const chosen = head.parameter("sandbox");
+        if (chosen != nullptr && !co_await is_there(*chosen, *tenant)) {
+            (void)co_await exchange.send(say(404, fmt::format("no sandbox '{}'", printable(*chosen, 60))));
+            co_return;
+        }
+        co_await room_->welcome(exchange, *tenant,
+                                places(chosen == nullptr ? std::string{} : *chosen, *tenant));
     }
 
     Task<void> tick() override
@@ -82,9 +92,33 @@ public:
     }
 
 private:
+    /// One of the tenant's own. By its whole id: a name would tell about those of others.
+    Task<bool> is_there(std::string id, std::string tenant)
+    {
+        if (!is_id(id, "sbx_")) co_return false;
+        const auto found = co_await ground_.berth.lifecycle().find(std::move(id));
+        co_return found&& gate::owned(found->spec, tenant);
+    }
+
+    /// The sandbox that was chosen; else this host, where the operator serves it; else one of the session's
+    /// own.
+    PlaceMaker places(std::string chosen, std::string tenant)
+    {
+        const SandboxGround sandboxes{ground_.berth.lifecycle(), ground_.pool, loop_, traces_};
+        if (!chosen.empty()) return enter_sandbox(sandboxes, std::move(chosen));
+        if (host_) return always(host_);
+        AcquireRequest request;
+        request.backend = ground_.backend;
+        request.spec.policy = *policy::preset("sandbox");
+        request.spec.labels[std::string(gate::kTenantLabel)] = std::move(tenant);
+        return make_sandboxes(sandboxes, std::move(request));
+    }
+
     gate::Ground& ground_;
     Ceiling ceiling_;
     boost::asio::any_io_executor loop_;
+    std::shared_ptr<Traces> traces_;
+    std::shared_ptr<Executor> host_; ///< null: this host is not served
     std::unique_ptr<Room> room_;
 };
 

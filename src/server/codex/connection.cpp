@@ -30,9 +30,9 @@ json::Value nothing() { return json::Object{}; }
 } // namespace
 
 Connection::Connection(Sessions& sessions, std::string tenant, std::unique_ptr<Wire> wire,
-                       asio::any_io_executor loop)
+                       asio::any_io_executor loop, PlaceMaker places)
     : sessions_(sessions), tenant_(std::move(tenant)), wire_(std::move(wire)), loop_(loop),
-      changed_(loop, SteadyTime::max())
+      places_(std::move(places)), changed_(loop, SteadyTime::max())
 {
 }
 
@@ -42,7 +42,8 @@ Task<void> Connection::run()
     while (!over_) {
         auto text = co_await wire_->read();
         if (!text || !take(*std::move(text))) break;
-        while ((under_way_ >= kUnderWay || unsent_ > kUnsent || asked_ > kAsked) && !over_)
+        // What comes after the greeting is about the session that it opens, which may take a while.
+        while ((greeting_ || under_way_ >= kUnderWay || unsent_ > kUnsent || asked_ > kAsked) && !over_)
             (void)co_await changed_.async_wait(as_value);
     }
     over_ = true;
@@ -76,6 +77,7 @@ bool Connection::take(std::string text)
     }
     if (auto* const request = std::get_if<jsonrpc::Request>(&*message)) {
         ++under_way_;
+        greeting_ = greeting_ || request->method == "initialize";
         asked_ += text.size();
         asio::co_spawn(
             loop_,
@@ -109,6 +111,7 @@ Task<void> Connection::serve(jsonrpc::Request request)
         log::error("a request failed", {{"method", printable(request.method, 80)}, {"what", e.what()}});
     }
     --under_way_;
+    if (request.method == "initialize") greeting_ = false;
     changed_.cancel();
     if (over_) co_return;
     if (!result) {
@@ -142,14 +145,14 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
                          fmt::format("client must {} before using {} methods",
                                      stage_ == Stage::Initialized ? "send initialized" : "call initialize",
                                      group));
-    if (method == "environment/info") co_return json::Value(sessions_.executor().info());
+    if (method == "environment/info") co_return json::Value(session_->place().info());
     if (method == "environment/status") {
         json::Object out;
         out["status"] = "ready";
         co_return json::Value(std::move(out));
     }
     if (group == "process") co_return co_await answer_process(method, std::move(request.params));
-    if (method == "fs/watchMissing") co_return watch(request.params);
+    if (method == "fs/watchMissing") co_return co_await watch(std::move(request.params));
     if (method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock" || method == "fs/close")
         co_return co_await answer_handle(method, std::move(request.params));
     // A client that asks for much and reads nothing waits, before anything is read for it.
@@ -172,7 +175,7 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
         json::Object layers;
         layers["layers"] = json::Array{};
         layers["cloudInsertionIndex"] = 0;
-        const auto info = sessions_.executor().info();
+        const auto info = session_->place().info();
         const auto* const home = info.if_contains("userHomeDir");
         json::Object out;
         out["userHomeDir"] = home == nullptr ? json::Value("file:///") : *home;
@@ -208,13 +211,23 @@ Task<Answer> Connection::initialize(json::Value params)
             co_return refused;
         }
     } else {
-        session_ = sessions_.open(tenant_);
+        stage_ = Stage::Initializing;
+        auto place = co_await places_();
+        if (!place) {
+            stage_ = Stage::New;
+            co_return std::unexpected(std::move(place).error());
+        }
+        session_ = sessions_.open(tenant_, *std::move(place));
+        if (over_) { // nobody will come back for what nobody was told
+            co_await sessions_.close(session_);
+            co_return refuse(jsonrpc::kInternalError, "the connection is gone");
+        }
     }
     session_->attach(*this);
     stage_ = Stage::Initialized;
     json::Object out;
     out["sessionId"] = session_->id();
-    out["environmentInfo"] = sessions_.executor().info();
+    out["environmentInfo"] = session_->place().info();
     co_return json::Value(std::move(out));
 }
 
@@ -286,24 +299,25 @@ Task<Answer> Connection::answer_process(const std::string& method, json::Value p
     co_return refuse(jsonrpc::kMethodNotFound, fmt::format("unknown method {}", printable(method, 80)));
 }
 
-Answer Connection::watch(const json::Value& params)
+Task<Answer> Connection::watch(json::Value params)
 {
-    const auto wanted = read_watch(params);
-    if (!wanted) return bad_file_params(wanted.error());
+    const auto self = shared_from_this();
+    auto wanted = read_watch(params);
+    if (!wanted) co_return bad_file_params(wanted.error());
     if (!watches_) {
-        const std::weak_ptr<Connection> self = weak_from_this();
-        auto made = Watches::open(loop_, [self](std::int64_t id) {
-            const auto connection = self.lock();
+        const std::weak_ptr<Connection> weak = weak_from_this();
+        watches_ = session_->place().watcher(loop_, [weak](std::int64_t id) {
+            const auto connection = weak.lock();
             if (!connection) return;
             json::Object out;
             out["watchId"] = id;
             connection->notify("fs/missingChanged", std::move(out));
         });
-        if (made) watches_ = *std::move(made);
     }
     json::Object out;
-    out["watching"] = watches_ && watches_->add(*wanted);
-    return json::Value(std::move(out));
+    const auto watches = watches_; // a connection that ends lets go of them
+    out["watching"] = watches && co_await watches->add(*std::move(wanted));
+    co_return json::Value(std::move(out));
 }
 
 /// Skills and plugins of a root are for the client to read by itself: none are found for it here.

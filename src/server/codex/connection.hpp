@@ -8,7 +8,6 @@
 
 #include "protocol/jsonrpc/message.hpp"
 #include "server/codex/session.hpp"
-#include "server/codex/watches.hpp"
 #include "server/codex/wire.hpp"
 
 namespace berth::codex {
@@ -17,8 +16,9 @@ namespace berth::codex {
 /// one process keeps its order.
 class Connection final : public Listener, public std::enable_shared_from_this<Connection> {
 public:
+    /// `places` opens where a new session runs.
     Connection(Sessions& sessions, std::string tenant, std::unique_ptr<Wire> wire,
-               boost::asio::any_io_executor loop);
+               boost::asio::any_io_executor loop, PlaceMaker places);
 
     /// Until the client leaves or breaks the protocol. The wire is not used afterwards.
     Task<void> run();
@@ -46,30 +46,28 @@ private:
     Task<Answer> open_file(OpenParams params);
     Task<Answer> initialize(json::Value params);
     Task<Answer> take_up(std::string id);
-    Answer watch(const json::Value& params);
+    Task<Answer> watch(json::Value params);
     Answer discover(const json::Value& params) const;
     void send(std::string message);
     Task<void> write_all();
-
-    /// On the pool, with the rights and the decision of the intent.
-    template <class T, class F>
-    Task<std::expected<T, RpcError>> on_files(std::optional<Intent> intent, std::string path, F work);
 
     Sessions& sessions_;
     std::string tenant_; ///< whose key let it in
     std::unique_ptr<Wire> wire_;
     boost::asio::any_io_executor loop_;
+    PlaceMaker places_;
     Stage stage_ = Stage::New;
     std::shared_ptr<Session> session_;
     // Shared with a request that is working with the file while another closes it.
     std::map<std::string, std::shared_ptr<Handle>> handles_;
     std::set<std::string> opening_;
-    std::shared_ptr<Watches> watches_; ///< shared with its own loop
+    std::shared_ptr<Watcher> watches_; ///< shared with its own loop
     std::deque<std::string> outgoing_;
     std::size_t unsent_ = 0;
     std::size_t under_way_ = 0;
     std::size_t asked_ = 0;
     std::size_t file_calls_ = 0;
+    bool greeting_ = false; ///< initialize is on its way
     bool writing_ = false;
     bool over_ = false;
     boost::asio::steady_timer changed_;

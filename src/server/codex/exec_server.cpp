@@ -12,7 +12,9 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/encoding.hpp"
+#include "server/codex/executor.hpp"
 #include "server/codex/room.hpp"
+#include "server/codex/sandbox_place.hpp"
 #include "server/http/beat.hpp"
 
 namespace berth::codex {
@@ -37,7 +39,7 @@ bool knows_token(const http::RequestHead& head, const std::string& token)
     return key != nullptr && equal_secret(*key, token);
 }
 
-Task<void> answer(http::Exchange& exchange, Room& room, const std::string& token)
+Task<void> answer(http::Exchange& exchange, Room& room, const PlaceMaker& places, const std::string& token)
 {
     const auto& head = exchange.head();
     if (head.header("origin") != nullptr) {
@@ -50,8 +52,24 @@ Task<void> answer(http::Exchange& exchange, Room& room, const std::string& token
         (void)co_await exchange.send(
             http::text_response(401, "a token is needed: Authorization: Bearer TOKEN\n"));
     } else {
-        co_await room.welcome(exchange, {});
+        co_await room.welcome(exchange, {}, places);
     }
+}
+
+/// Where sessions run, by what the operator chose.
+Task<Result<PlaceMaker>> places_of(const ExecServerOptions& options, BlockingPool& pool)
+{
+    auto& lifecycle = options.berth->lifecycle();
+    if (options.sandbox.empty() && !options.session) {
+        BERTH_CO_TRY(auto state, local::StateDir::open(options.berth->data()));
+        co_return always(std::make_shared<Executor>(std::move(state), options.ceiling, pool));
+    }
+    BERTH_CO_TRY(auto traces, Traces::open(options.berth->data()));
+    co_await traces->sweep(lifecycle, pool);
+    const SandboxGround ground{lifecycle, pool, co_await asio::this_coro::executor, std::move(traces)};
+    if (options.session) co_return make_sandboxes(ground, *options.session);
+    BERTH_CO_TRY(const auto found, co_await lifecycle.find(options.sandbox));
+    co_return enter_sandbox(ground, found.id());
 }
 
 } // namespace
@@ -59,11 +77,13 @@ Task<void> answer(http::Exchange& exchange, Room& room, const std::string& token
 Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::uint16_t port)> ready)
 {
     const auto executor = co_await asio::this_coro::executor;
-    BERTH_CO_TRY(auto state, local::StateDir::open(options.data));
     BlockingPool pool(kThreads);
-    Room room(std::move(state), options.ceiling, pool, executor);
+    BERTH_CO_TRY(const auto places, co_await places_of(options, pool));
+    Room room(executor);
     const std::string token = options.token;
-    const http::Handler handler = [&](http::Exchange& exchange) { return answer(exchange, room, token); };
+    const http::Handler handler = [&](http::Exchange& exchange) {
+        return answer(exchange, room, places, token);
+    };
     BERTH_CO_TRY(auto host, co_await http::Host::open(options.host, handler));
     asio::signal_set signals(executor, SIGINT, SIGTERM);
     http::Beat sweeping(executor, 250ms);
@@ -83,15 +103,15 @@ Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::ui
 Task<Status> serve_lines(ExecServerOptions options)
 {
     const auto executor = co_await asio::this_coro::executor;
-    BERTH_CO_TRY(auto state, local::StateDir::open(options.data));
     BlockingPool pool(kThreads);
-    Room room(std::move(state), options.ceiling, pool, executor);
+    BERTH_CO_TRY(const auto places, co_await places_of(options, pool));
+    Room room(executor);
     asio::signal_set signals(executor, SIGINT, SIGTERM);
     Status done;
-    const auto talk = [](Room& with, Status& outcome) -> Task<void> {
-        outcome = co_await with.converse(STDIN_FILENO, STDOUT_FILENO);
+    const auto talk = [](Room& with, const PlaceMaker& where, Status& outcome) -> Task<void> {
+        outcome = co_await with.converse(STDIN_FILENO, STDOUT_FILENO, where);
     };
-    co_await (talk(room, done) || signals.async_wait(as_value));
+    co_await (talk(room, places, done) || signals.async_wait(as_value));
     room.leave();
     co_await room.end();
     asio::steady_timer timer(executor, 20ms);

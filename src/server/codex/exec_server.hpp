@@ -1,16 +1,20 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "berth/berth.hpp"
 #include "server/codex/ceiling.hpp"
 #include "server/http/host.hpp"
 
 namespace berth::codex {
 
 struct ExecServerOptions {
-    std::string data; ///< the state directory
-    Ceiling ceiling;
+    Berth* berth = nullptr;                ///< borrowed
+    Ceiling ceiling;                       ///< of this host
+    std::string sandbox;                   ///< where commands run instead; empty: not in one that is there
+    std::optional<AcquireRequest> session; ///< of each session's own sandbox; nothing: this host
     http::HostOptions host;
     std::string token; ///< that clients must know; empty: none
 };

@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdlib>
 
+#include "backend/local/attended.hpp"
 #include "base/ids.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
@@ -83,6 +84,24 @@ SandboxSpec spec_for(const Bound& bound)
     return spec;
 }
 
+class HostRun final : public Running {
+public:
+    explicit HostRun(local::Attended command) : command_(std::move(command))
+    {
+        in = std::move(command_.in);
+        out = std::move(command_.out);
+        err = std::move(command_.err);
+    }
+    [[nodiscard]] int ended() const override { return command_.pidfd(); }
+    [[nodiscard]] ExitStatus finish() override { return command_.finish(); }
+    [[nodiscard]] bool refused() const override { return command_.refused(); }
+    void signal(int signo) override { command_.signal(signo); }
+    void kill() override { command_.kill(); }
+
+private:
+    local::Attended command_;
+};
+
 } // namespace
 
 Executor::Executor(local::StateDir state, Ceiling ceiling, BlockingPool& pool)
@@ -122,19 +141,12 @@ json::Object Executor::info() const
     return out;
 }
 
-Task<std::expected<StartedCommand, RpcError>> Executor::start(StartParams params)
+Task<Outcome<Started>> Executor::start(StartParams params)
 {
-    using Outcome = std::expected<StartedCommand, RpcError>;
-    if (params.network_proxy)
-        co_return refuse(jsonrpc::kInvalidParams, "networkProxy: this executor starts no proxies");
-    if (params.enforce_managed_network)
-        co_return refuse(jsonrpc::kInvalidParams,
-                         "enforceManagedNetwork: this executor cannot hold a command to a proxy");
-    if (params.arg0 && *params.arg0 != params.argv.front())
-        co_return refuse(jsonrpc::kInvalidParams, "arg0: another name for the program cannot be given here");
+    if (auto refused = refuse_unheld(params)) co_return std::unexpected(*std::move(refused));
     // Whatever blocks, the launch too, happens on a thread that lives as long as we do: the command dies with
     // it.
-    auto started = co_await pool_.call([this, &params]() -> Outcome {
+    auto started = co_await pool_.call([this, &params]() -> Outcome<Started> {
         auto bound = bind_intent(params.sandbox, params.cwd, ceiling_, places_);
         if (!bound) return start_failed(bound.error());
         const auto env = make_environment(environment_, params);
@@ -149,7 +161,7 @@ Task<std::expected<StartedCommand, RpcError>> Executor::start(StartParams params
         if (!made) return start_failed(made.error());
         for (const auto& note : bound->notes)
             log::info("an intent was bound", {{"process", printable(params.process_id, 80)}, {"note", note}});
-        return StartedCommand{.command = *std::move(made), .confined = bound->confined};
+        return Started{.command = std::make_unique<HostRun>(*std::move(made)), .confined = bound->confined};
     });
     log::info("process/start", {{"process", printable(params.process_id, 80)},
                                 {"thread", printable(params.thread_id, 80)},

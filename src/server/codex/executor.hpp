@@ -5,33 +5,37 @@
 #include <mutex>
 #include <string>
 
-#include "backend/local/attended.hpp"
 #include "backend/local/state_dir.hpp"
-#include "base/blocking_pool.hpp"
-#include "protocol/codex/process.hpp"
 #include "server/codex/binding.hpp"
-#include "server/codex/rpc.hpp"
+#include "server/codex/place.hpp"
 #include "sys/sandbox_files_worker.hpp"
 
 namespace berth::codex {
 
-struct StartedCommand {
-    local::Attended command;
-    bool confined = true;
-};
-
 /// This machine as a place to run commands and touch files, under the operator's ceiling.
-class Executor {
+class Executor final : public Place {
 public:
     Executor(local::StateDir state, Ceiling ceiling, BlockingPool& pool);
 
-    [[nodiscard]] BlockingPool& pool() noexcept { return pool_; }
-    [[nodiscard]] const Ceiling& ceiling() const noexcept { return ceiling_; }
-    [[nodiscard]] const Places& places() const noexcept { return places_; }
-    [[nodiscard]] json::Object info() const;
+    [[nodiscard]] BlockingPool& pool() noexcept override { return pool_; }
+    [[nodiscard]] json::Object info() const override;
+    Task<Outcome<Started>> start(StartParams params) override;
 
-    Task<std::expected<StartedCommand, RpcError>> start(StartParams params);
+    // executor_files.cpp
+    Task<Outcome<files::Metadata>> metadata(PathParams params) override;
+    Task<Outcome<std::string>> canonical(PathParams params) override;
+    Task<Outcome<std::string>> read(PathParams params) override;
+    Task<Outcome<void>> write(WriteFileParams params) override;
+    Task<Outcome<void>> make_directory(PathParams params) override;
+    Task<Outcome<void>> remove(PathParams params) override;
+    Task<Outcome<std::vector<files::Entry>>> list(PathParams params) override;
+    Task<Outcome<void>> copy(CopyParams params) override;
+    Task<Outcome<files::WalkResult>> walk(WalkParams params) override;
+    Task<Outcome<UniqueFd>> open(OpenParams params) override;
+    [[nodiscard]] std::shared_ptr<Watcher> watcher(boost::asio::any_io_executor loop, Fire fire) override;
+    Task<void> leave() override { co_return; }
 
+private:
     /// The decision for a file operation. Blocks for a moment: on the pool.
     [[nodiscard]] Result<Bound> bind_files(const std::optional<Intent>& intent) const;
 
@@ -43,7 +47,11 @@ public:
         return *worker == nullptr ? work() : (*worker)->run(work);
     }
 
-private:
+    /// On the pool, with the rights and the decision of the intent.
+    template <class F>
+    auto on_files(const std::optional<Intent>& intent, const std::string& path, F work)
+        -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>;
+
     /// Null: our own rights are the right ones.
     [[nodiscard]] Result<sys::FileWorker*> worker_for(Bound& bound, const std::string& path);
 

@@ -1,19 +1,18 @@
 // fs/* of a connection: parameters, the decision, the operation, its answer.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
 #include "protocol/codex/path_uri.hpp"
 #include "server/codex/connection.hpp"
-#include "server/codex/host_files.hpp"
 
 namespace berth::codex {
 
 namespace {
 
 constexpr std::size_t kHandles = 128;
-
-files::Follow follow_of(bool follow) { return follow ? files::Follow::Yes : files::Follow::No; }
 
 json::Object metadata_object(const files::Metadata& found)
 {
@@ -50,112 +49,81 @@ json::Object walk_object(const files::WalkResult& walked)
     return out;
 }
 
-Result<json::Object> nothing(Status done)
+json::Object list_object(const std::vector<files::Entry>& entries)
+{
+    json::Array all;
+    for (const auto& entry : entries) {
+        json::Object one;
+        one["fileName"] = printable_utf8(entry.name);
+        one["isDirectory"] = entry.directory;
+        one["isFile"] = entry.file;
+        all.emplace_back(std::move(one));
+    }
+    json::Object out;
+    out["entries"] = std::move(all);
+    return out;
+}
+
+Answer empty(Outcome<void> done)
 {
     if (!done) return std::unexpected(std::move(done).error());
-    return json::Object{};
+    return json::Value(json::Object{});
+}
+
+/// The value in the words of the wire.
+template <class T, class Words> Answer told(Outcome<T> done, Words words)
+{
+    if (!done) return std::unexpected(std::move(done).error());
+    return json::Value(words(*done));
+}
+
+json::Object member(std::string_view name, std::string value)
+{
+    json::Object out;
+    out[name] = std::move(value);
+    return out;
 }
 
 } // namespace
 
-template <class T, class F>
-Task<std::expected<T, RpcError>> Connection::on_files(std::optional<Intent> intent, std::string path, F work)
-{
-    auto& executor = sessions_.executor();
-    co_return co_await executor.pool().call([&]() -> std::expected<T, RpcError> {
-        auto bound = executor.bind_files(intent);
-        if (!bound) return refuse(-32602, bound.error().line());
-        auto done = executor.as_confined(*bound, path, [&]() -> Result<T> { return work(*bound); });
-        if (done) return *std::move(done);
-        auto failed = file_failed(done.error());
-        // Looking around without an intent: what a stranger may not see is not there.
-        if (!intent && bound->confined && done.error().sys.value() == EACCES)
-            return refuse(kNotFound, "No such file or directory (os error 2)");
-        return failed;
-    });
-}
-
 Task<Answer> Connection::answer_file(const std::string& method, json::Value params)
 {
     const auto self = shared_from_this();
-    const auto value = [](auto done) -> Answer {
-        if (!done) return std::unexpected(std::move(done).error());
-        return json::Value(*std::move(done));
-    };
+    const auto session = session_;
+    Place& place = session->place();
     if (method == "fs/writeFile") {
         auto call = read_write_file(params);
         params = nullptr; // the bytes are there twice already
         if (!call) co_return bad_file_params(call.error());
-        co_return value(co_await on_files<json::Object>(call->sandbox, call->path, [&](const Bound& bound) {
-            return nothing(files::write(bound, call->path, call->bytes, follow_of(call->follow)));
-        }));
+        co_return empty(co_await place.write(*std::move(call)));
     }
     if (method == "fs/copy") {
-        const auto call = read_copy(params);
+        auto call = read_copy(params);
         if (!call) co_return bad_file_params(call.error());
-        co_return value(co_await on_files<json::Object>(call->sandbox, call->to, [&](const Bound& bound) {
-            return nothing(files::copy(bound, call->from, call->to, call->recursive));
-        }));
+        co_return empty(co_await place.copy(*std::move(call)));
     }
     if (method == "fs/walk") {
-        const auto call = read_walk(params);
+        auto call = read_walk(params);
         if (!call) co_return bad_file_params(call.error());
-        co_return value(co_await on_files<json::Object>(
-            call->sandbox, call->path, [&](const Bound& bound) -> Result<json::Object> {
-                BERTH_TRY(const auto walked, files::walk(bound, *call));
-                return walk_object(walked);
-            }));
+        co_return told(co_await place.walk(*std::move(call)), walk_object);
     }
-    using Operation = Result<json::Object> (*)(const Bound&, const PathParams&);
-    Operation operation = nullptr;
-    if (method == "fs/readFile")
-        operation = [](const Bound& bound, const PathParams& p) -> Result<json::Object> {
-            BERTH_TRY(const auto bytes, files::read(bound, p.path, follow_of(p.follow)));
-            json::Object out;
-            out["dataBase64"] = base64_encode(bytes);
-            return out;
-        };
-    else if (method == "fs/getMetadata")
-        operation = [](const Bound& bound, const PathParams& p) -> Result<json::Object> {
-            BERTH_TRY(const auto found, files::metadata(bound, p.path, follow_of(p.follow)));
-            return metadata_object(found);
-        };
-    else if (method == "fs/canonicalize")
-        operation = [](const Bound& bound, const PathParams& p) -> Result<json::Object> {
-            BERTH_TRY(const auto real, files::canonical(bound, p.path));
-            json::Object out;
-            out["path"] = path_uri(real);
-            return out;
-        };
-    else if (method == "fs/createDirectory")
-        operation = [](const Bound& bound, const PathParams& p) {
-            return nothing(files::make_directory(bound, p.path, p.recursive, follow_of(p.follow)));
-        };
-    else if (method == "fs/remove")
-        operation = [](const Bound& bound, const PathParams& p) {
-            return nothing(files::remove(bound, p.path, p.recursive, p.force, follow_of(p.follow)));
-        };
-    else if (method == "fs/readDirectory")
-        operation = [](const Bound& bound, const PathParams& p) -> Result<json::Object> {
-            BERTH_TRY(const auto entries, files::list(bound, p.path));
-            json::Array all;
-            for (const auto& entry : entries) {
-                json::Object one;
-                one["fileName"] = printable_utf8(entry.name);
-                one["isDirectory"] = entry.directory;
-                one["isFile"] = entry.file;
-                all.emplace_back(std::move(one));
-            }
-            json::Object out;
-            out["entries"] = std::move(all);
-            return out;
-        };
-    if (operation == nullptr)
+    constexpr std::string_view known[] = {"fs/readFile",        "fs/getMetadata", "fs/canonicalize",
+                                          "fs/createDirectory", "fs/remove",      "fs/readDirectory"};
+    if (std::ranges::find(known, method) == std::end(known))
         co_return refuse(-32601, fmt::format("unknown method {}", printable(method, 80)));
-    const auto call = read_path_params(params);
+    auto call = read_path_params(params);
     if (!call) co_return bad_file_params(call.error());
-    co_return value(co_await on_files<json::Object>(
-        call->sandbox, call->path, [&](const Bound& bound) { return operation(bound, *call); }));
+    if (method == "fs/readFile")
+        co_return told(co_await place.read(*std::move(call)),
+                       [](const std::string& bytes) { return member("dataBase64", base64_encode(bytes)); });
+    if (method == "fs/getMetadata")
+        co_return told(co_await place.metadata(*std::move(call)), metadata_object);
+    if (method == "fs/canonicalize")
+        co_return told(co_await place.canonical(*std::move(call)),
+                       [](const std::string& real) { return member("path", path_uri(real)); });
+    if (method == "fs/createDirectory") co_return empty(co_await place.make_directory(*std::move(call)));
+    if (method == "fs/remove") co_return empty(co_await place.remove(*std::move(call)));
+    co_return told(co_await place.list(*std::move(call)), list_object);
 }
 
 Task<Answer> Connection::open_file(OpenParams params)
@@ -166,9 +134,8 @@ Task<Answer> Connection::open_file(OpenParams params)
     if (handles_.size() + opening_.size() >= kHandles)
         co_return refuse(-32600, fmt::format("at most {} open files", kHandles));
     opening_.insert(params.handle);
-    auto opened = co_await on_files<UniqueFd>(params.sandbox, params.path, [&](const Bound& bound) {
-        return files::open(bound, params.path, params.mode);
-    });
+    const auto session = session_;
+    auto opened = co_await session->place().open(params);
     opening_.erase(params.handle);
     if (!opened) co_return std::unexpected(std::move(opened).error());
     if (over_) co_return refuse(-32603, "the connection is gone");
@@ -203,7 +170,7 @@ Task<Answer> Connection::answer_handle(const std::string& method, json::Value pa
     if (reading != (handle->mode == OpenParams::Mode::Read))
         co_return refuse(-32600, fmt::format("file handle {} was opened to {}", printable(call->handle, 40),
                                              reading ? "be written" : "be read"));
-    auto done = co_await sessions_.executor().pool().call([&]() -> Result<json::Object> {
+    auto done = co_await session_->place().pool().call([&]() -> Result<json::Object> {
         json::Object out;
         const auto offset = static_cast<off_t>(call->offset);
         if (!reading) {

@@ -12,7 +12,6 @@ namespace berth::codex::files {
 
 namespace {
 
-constexpr std::size_t kMaxEntries = 50'000;
 constexpr mode_t kNewFile = 0644;
 constexpr mode_t kNewDirectory = 0755;
 

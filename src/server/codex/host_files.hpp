@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,30 +9,14 @@
 #include "base/unique_fd.hpp"
 #include "protocol/codex/files.hpp"
 #include "server/codex/binding.hpp"
+#include "server/codex/file_answers.hpp"
 
 /// The files of this machine as a bound intent shows them. Every path is resolved to a descriptor first; what
 /// the descriptor really is decides, and only it is used afterwards. They block, and act with the rights of
 /// the calling thread. Errors carry what the kernel would have said to a process under the same intent.
 namespace berth::codex::files {
 
-inline constexpr std::size_t kReadLimit = std::size_t{47} << 20; ///< as base64 it still fits into a message
-
 enum class Follow { No, Yes };
-
-struct Metadata {
-    bool directory = false;
-    bool file = false;
-    bool symlink = false; ///< the name itself is one
-    std::uint64_t size = 0;
-    std::int64_t created_ms = 0;
-    std::int64_t modified_ms = 0;
-};
-
-struct Entry {
-    std::string name;
-    bool directory = false;
-    bool file = false;
-};
 
 [[nodiscard]] Result<Metadata> metadata(const Bound& bound, const std::string& path, Follow follow);
 [[nodiscard]] Result<std::string> canonical(const Bound& bound, const std::string& path);
@@ -49,19 +32,6 @@ struct Entry {
 /// A regular file, for reading; or made or emptied, for writing.
 [[nodiscard]] Result<UniqueFd> open(const Bound& bound, const std::string& path, OpenParams::Mode mode);
 
-struct WalkResult {
-    struct Item {
-        std::string path;
-        bool directory = false;
-    };
-    struct Failure {
-        std::string path;
-        std::string message;
-    };
-    std::vector<Item> items;
-    std::vector<Failure> failures;
-    bool truncated = false;
-};
 [[nodiscard]] Result<WalkResult> walk(const Bound& bound, const WalkParams& params);
 
 } // namespace berth::codex::files

@@ -17,8 +17,6 @@ namespace berth::codex::files {
 namespace {
 
 constexpr int kMaxDepth = 256;
-constexpr std::size_t kWalkBytes = std::size_t{4} << 20;
-constexpr std::size_t kWalkItem = 64;
 
 std::string below(const std::string& path, const std::string& name)
 {

@@ -46,11 +46,11 @@ Process::Process(std::string id, Audience& audience, BlockingPool& pool, asio::a
 {
 }
 
-void Process::begin(local::Attended command, bool tty, bool input)
+void Process::begin(std::unique_ptr<Running> command, bool tty, bool input)
 {
     tty_ = tty;
     state_ = State::Running;
-    command_.emplace(std::move(command));
+    command_ = std::move(command);
     if (pending_ != 0) command_->signal(pending_);
     const auto attach = [&](UniqueFd& fd) {
         return fd ? std::make_shared<Descriptor>(loop_, fd.release()) : nullptr;
@@ -123,7 +123,7 @@ void Process::add_output(Stream stream, std::string_view bytes)
 Task<void> Process::await_end()
 {
     const auto self = shared_from_this();
-    Descriptor ended(loop_, ::dup(command_->pidfd()));
+    Descriptor ended(loop_, ::dup(command_->ended()));
     (void)co_await ended.async_wait(asio::posix::descriptor_base::wait_read, as_value);
     // What it has printed comes before its exit, unless something it left behind holds the pipes.
     const auto until = now() + kDrain;
@@ -131,8 +131,9 @@ Task<void> Process::await_end()
         asio::steady_timer breath(loop_, 1ms);
         (void)co_await breath.async_wait(as_value);
     }
-    auto* const command = &*command_;
+    auto* const command = command_.get();
     const auto status = co_await pool_.call([command] { return command->finish(); });
+    denied_ = command->refused();
     add_exit(status);
     if (input_) {
         boost::system::error_code ignored;
@@ -146,8 +147,8 @@ void Process::add_exit(ExitStatus status)
     exited_ = true;
     state_ = State::Over;
     exit_code_ = wire_code(status);
-    // The only evidence a command leaves: the filter's own signal. A read-only mount leaves none.
-    denied_ = status.signal() == SIGSYS;
+    // Evidence is a refusal of the supervisor, or the filter's own signal. A read-only mount leaves none.
+    denied_ |= status.signal() == SIGSYS;
     exit_seq_ = next_++;
     if (audience_ != nullptr) {
         json::Object params;

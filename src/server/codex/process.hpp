@@ -11,11 +11,8 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "backend/local/attended.hpp"
-#include "base/blocking_pool.hpp"
 #include "base/clock.hpp"
-#include "protocol/codex/process.hpp"
-#include "server/codex/rpc.hpp"
+#include "server/codex/place.hpp"
 
 namespace berth::codex {
 
@@ -41,7 +38,7 @@ public:
     [[nodiscard]] SteadyTime closed_at() const noexcept { return closed_at_; }
 
     /// It has been started: its streams are read from here on.
-    void begin(local::Attended command, bool tty, bool input);
+    void begin(std::unique_ptr<Running> command, bool tty, bool input);
     /// The session is gone: nobody is told any more.
     void forget() noexcept { audience_ = nullptr; }
     /// A client has come back and will ask what it missed. Until then, or for a moment, nothing more is read:
@@ -81,7 +78,7 @@ private:
     State state_ = State::Starting;
     int pending_ = 0; ///< a signal that came before there was anything to send it to
     bool tty_ = false;
-    std::optional<local::Attended> command_;
+    std::unique_ptr<Running> command_;
     std::shared_ptr<Descriptor> input_;
     std::deque<std::string> unwritten_;
     std::size_t unwritten_bytes_ = 0;

@@ -22,22 +22,23 @@ private:
 
 } // namespace
 
-Task<void> Room::welcome(http::Exchange& exchange, std::string tenant)
+Task<void> Room::welcome(http::Exchange& exchange, std::string tenant, PlaceMaker places)
 {
     const auto socket = co_await http::WebSocket::accept(exchange);
     if (!socket) co_return;
-    auto connection = std::make_shared<Connection>(sessions_, std::move(tenant),
-                                                   std::make_unique<SocketWire>(**socket), loop_);
+    auto connection = std::make_shared<Connection>(
+        sessions_, std::move(tenant), std::make_unique<SocketWire>(**socket), loop_, std::move(places));
     present_.insert(connection.get());
     co_await connection->run();
     present_.erase(connection.get());
     co_await (*socket)->end();
 }
 
-Task<Status> Room::converse(int in, int out)
+Task<Status> Room::converse(int in, int out, PlaceMaker places)
 {
     BERTH_CO_TRY(auto wire, make_line_wire(loop_, in, out));
-    auto connection = std::make_shared<Connection>(sessions_, std::string{}, std::move(wire), loop_);
+    auto connection =
+        std::make_shared<Connection>(sessions_, std::string{}, std::move(wire), loop_, std::move(places));
     present_.insert(connection.get());
     co_await connection->run();
     present_.erase(connection.get());

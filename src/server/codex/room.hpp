@@ -7,26 +7,21 @@
 
 namespace berth::codex {
 
-/// Everybody who speaks with one executor.
+/// Everybody who speaks with one server.
 class Room {
 public:
-    Room(local::StateDir state, Ceiling ceiling, BlockingPool& pool, boost::asio::any_io_executor loop)
-        : executor_(std::move(state), std::move(ceiling), pool), sessions_(executor_, loop),
-          loop_(std::move(loop))
-    {
-    }
+    explicit Room(boost::asio::any_io_executor loop) : sessions_(loop), loop_(std::move(loop)) {}
 
     /// A request that wants to become a WebSocket, already let in. Returns when the client has left.
-    Task<void> welcome(http::Exchange& exchange, std::string tenant);
+    Task<void> welcome(http::Exchange& exchange, std::string tenant, PlaceMaker places);
     /// The same on lines.
-    Task<Status> converse(int in, int out);
+    Task<Status> converse(int in, int out, PlaceMaker places);
     Task<void> sweep() { co_await sessions_.sweep(); }
     /// Cuts every connection.
     void leave() noexcept;
     Task<void> end() { co_await sessions_.end(); }
 
 private:
-    Executor executor_;
     Sessions sessions_;
     boost::asio::any_io_executor loop_;
     std::set<Connection*> present_;

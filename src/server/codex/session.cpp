@@ -25,8 +25,8 @@ SteadyTime now() { return system_clock().steady(); }
 
 } // namespace
 
-Session::Session(std::string id, std::string tenant, Executor& executor, asio::any_io_executor loop)
-    : id_(std::move(id)), tenant_(std::move(tenant)), executor_(executor), loop_(loop),
+Session::Session(std::string id, std::string tenant, std::shared_ptr<Place> place, asio::any_io_executor loop)
+    : id_(std::move(id)), tenant_(std::move(tenant)), place_(std::move(place)), loop_(loop),
       flow_(loop, SteadyTime::max())
 {
 }
@@ -93,11 +93,11 @@ Task<Answer> Session::start(StartParams params)
     if (processes_.size() >= kProcesses)
         co_return refuse(jsonrpc::kInternalError,
                          fmt::format("a session has at most {} processes", kProcesses));
-    const auto process = std::make_shared<Process>(id, *this, executor_.pool(), loop_);
+    const auto process = std::make_shared<Process>(id, *this, place_->pool(), loop_);
     processes_.emplace(id, process);
     const bool tty = params.tty;
     const bool input = params.pipe_stdin;
-    auto started = co_await executor_.start(std::move(params));
+    auto started = co_await place_->start(std::move(params));
     if (!started) {
         processes_.erase(id);
         co_return std::unexpected(std::move(started).error());
@@ -134,12 +134,13 @@ Task<void> Session::end()
         for (const auto& [name, process] : processes_) process->kill();
     }
     processes_.clear();
+    co_await place_->leave();
 }
 
-std::shared_ptr<Session> Sessions::open(const std::string& tenant)
+std::shared_ptr<Session> Sessions::open(const std::string& tenant, std::shared_ptr<Place> place)
 {
     std::string id = make_bare_id(system_clock()) + random_hex(8);
-    auto session = std::make_shared<Session>(id, tenant, executor_, loop_);
+    auto session = std::make_shared<Session>(id, tenant, std::move(place), loop_);
     sessions_.emplace(std::move(id), session);
     return session;
 }

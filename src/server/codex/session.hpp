@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "server/codex/executor.hpp"
+#include "server/codex/place.hpp"
 #include "server/codex/process.hpp"
 
 namespace berth::codex {
@@ -22,10 +22,12 @@ public:
 /// Processes and what is known of them, for as long as a client is there or may come back.
 class Session final : public Audience, public std::enable_shared_from_this<Session> {
 public:
-    Session(std::string id, std::string tenant, Executor& executor, boost::asio::any_io_executor loop);
+    Session(std::string id, std::string tenant, std::shared_ptr<Place> place,
+            boost::asio::any_io_executor loop);
 
     [[nodiscard]] const std::string& id() const noexcept { return id_; }
     [[nodiscard]] const std::string& tenant() const noexcept { return tenant_; }
+    [[nodiscard]] Place& place() const noexcept { return *place_; }
     [[nodiscard]] Listener* listener() const noexcept { return listener_; }
     void attach(Listener& listener);
     void detach();
@@ -48,7 +50,7 @@ public:
 private:
     std::string id_;
     std::string tenant_;
-    Executor& executor_;
+    std::shared_ptr<Place> place_;
     boost::asio::any_io_executor loop_;
     Listener* listener_ = nullptr;
     std::optional<SteadyTime> alone_since_;
@@ -58,15 +60,12 @@ private:
     boost::asio::steady_timer flow_;
 };
 
-/// All sessions of an executor.
+/// All sessions of a server.
 class Sessions {
 public:
-    Sessions(Executor& executor, boost::asio::any_io_executor loop)
-        : executor_(executor), loop_(std::move(loop))
-    {
-    }
+    explicit Sessions(boost::asio::any_io_executor loop) : loop_(std::move(loop)) {}
 
-    [[nodiscard]] std::shared_ptr<Session> open(const std::string& tenant);
+    [[nodiscard]] std::shared_ptr<Session> open(const std::string& tenant, std::shared_ptr<Place> place);
     /// Null when the tenant has none of that id any more.
     [[nodiscard]] std::shared_ptr<Session> find(const std::string& id, const std::string& tenant) const;
     /// Ends at once.
@@ -74,10 +73,8 @@ public:
     /// What is over its time.
     Task<void> sweep();
     Task<void> end();
-    [[nodiscard]] Executor& executor() noexcept { return executor_; }
 
 private:
-    Executor& executor_;
     boost::asio::any_io_executor loop_;
     std::map<std::string, std::shared_ptr<Session>> sessions_;
 };

@@ -34,13 +34,12 @@ std::pair<UniqueFd, std::string> nearest_directory(const std::string& path)
 
 } // namespace
 
-Watches::Watches(asio::any_io_executor loop, sys::Inotify inotify, std::function<void(std::int64_t)> fire)
+Watches::Watches(asio::any_io_executor loop, sys::Inotify inotify, Fire fire)
     : inotify_(std::move(inotify)), ready_(loop, ::dup(inotify_.descriptor())), fire_(std::move(fire))
 {
 }
 
-Result<std::shared_ptr<Watches>> Watches::open(asio::any_io_executor loop,
-                                               std::function<void(std::int64_t)> fire)
+Result<std::shared_ptr<Watches>> Watches::open(asio::any_io_executor loop, Fire fire)
 {
     BERTH_TRY(auto inotify, sys::Inotify::open());
     std::shared_ptr<Watches> made(new Watches(loop, std::move(inotify), std::move(fire)));
@@ -50,11 +49,11 @@ Result<std::shared_ptr<Watches>> Watches::open(asio::any_io_executor loop,
     return made;
 }
 
-bool Watches::add(const WatchParams& params)
+Task<bool> Watches::add(WatchParams params)
 {
     if (watches_.size() >= kMaxWatches ||
         std::ranges::find(watches_, params.id, &Watch::id) != watches_.end())
-        return false;
+        co_return false;
     Watch watch{.id = params.id};
     const auto follow = [&](const std::string& path) {
         auto [directory, name] = nearest_directory(path);
@@ -67,7 +66,7 @@ bool Watches::add(const WatchParams& params)
     good = good && follow(params.present);
     if (good) watches_.push_back(watch);
     if (!good) drop(watch);
-    return good;
+    co_return good;
 }
 
 /// What no other watch needs is not watched any more: the kernel's budget is everybody's.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,36 +7,31 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "base/task.hpp"
-#include "protocol/codex/files.hpp"
+#include "server/codex/place.hpp"
 #include "sys/inotify.hpp"
 
 namespace berth::codex {
 
-/// Hints that a path that was missing may be there now: each watch fires once. It follows the nearest
-/// directory above each path that exists.
-class Watches : public std::enable_shared_from_this<Watches> {
+/// On this host. A watch follows the nearest directory above each path that exists.
+class Watches final : public Watcher, public std::enable_shared_from_this<Watches> {
 public:
-    /// `fire` is told the number of a watch that is spent.
-    [[nodiscard]] static Result<std::shared_ptr<Watches>> open(boost::asio::any_io_executor loop,
-                                                               std::function<void(std::int64_t)> fire);
+    [[nodiscard]] static Result<std::shared_ptr<Watches>> open(boost::asio::any_io_executor loop, Fire fire);
 
-    /// False: nothing to wait for, or no means to.
-    [[nodiscard]] bool add(const WatchParams& params);
-    void close() noexcept;
+    Task<bool> add(WatchParams params) override;
+    void close() noexcept override;
 
 private:
     struct Watch {
         std::int64_t id = 0;
         std::map<int, std::vector<std::string>> names; ///< of a directory: which of its names; empty: any
     };
-    Watches(boost::asio::any_io_executor loop, sys::Inotify inotify, std::function<void(std::int64_t)> fire);
+    Watches(boost::asio::any_io_executor loop, sys::Inotify inotify, Fire fire);
     Task<void> run();
     void drop(const Watch& gone) const;
 
     sys::Inotify inotify_;
     boost::asio::posix::stream_descriptor ready_;
-    std::function<void(std::int64_t)> fire_;
+    Fire fire_;
     std::vector<Watch> watches_;
 };
 

@@ -174,7 +174,10 @@ Task<Status> Builder::base(Work& work)
         if (layout) request.spec.root = *layout;
         made = co_await lifecycle.acquire(std::move(request));
     } else {
-        made = co_await lifecycle.restore(snapshot, {.as_new = true, .name = name, .key = key});
+        RestoreWish wish{.as_new = true, .name = name, .key = key, .backend = {}};
+        wish.volumes.emplace();
+        wish.limits.emplace();
+        made = co_await lifecycle.restore(snapshot, std::move(wish));
     }
     if (!made) co_return std::unexpected(std::move(made).error());
     work.record = std::move(made->record);

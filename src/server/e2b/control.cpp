@@ -46,24 +46,11 @@ bool after_token(const Entry& entry, const PageToken& token)
     return entry.id > token.id;
 }
 
-json::Object log_entry(const LedgerEvent& event)
-{
-    json::Object out;
-    out["timestamp"] = rfc3339(event.time);
-    out["level"] = "info";
-    out["message"] = event.type;
-    json::Object fields;
-    for (const auto& [name, value] : event.data)
-        fields[name] = value.is_string() ? std::string(value.get_string()) : json::dump(value);
-    out["fields"] = std::move(fields);
-    return out;
-}
-
 } // namespace
 
 Control::Control(Parts parts)
     : sandboxes_(parts.sandboxes), templates_(parts.templates), builder_(parts.builder), files_(parts.files),
-      settings_(parts.settings)
+      volumes_(parts.volumes), settings_(parts.settings)
 {
     const auto add = [&](const char* method, const char* pattern, Handler handler) {
         router_.add(method, pattern, handler);
@@ -105,6 +92,12 @@ Control::Control(Parts parts)
     add("PATCH", "/templates/{id}", &Control::change_template);
     add("DELETE", "/templates/{id}", &Control::remove_template);
     add("GET", "/teams", &Control::teams);
+    add("GET", "/teams/{id}/metrics", &Control::team_metrics);
+    add("GET", "/teams/{id}/metrics/max", &Control::team_metrics);
+    add("POST", "/volumes", &Control::create_volume);
+    add("GET", "/volumes", &Control::list_volumes);
+    add("GET", "/volumes/{id}", &Control::get_volume);
+    add("DELETE", "/volumes/{id}", &Control::remove_volume);
 }
 
 bool Control::takes(const http::RequestHead& head)
@@ -143,7 +136,7 @@ Task<void> Control::answer(http::Exchange& exchange)
         co_return;
     }
     if (!sandboxes_.ground().rate.take(*tenant, system_clock().steady())) {
-        (void)co_await exchange.send(refuse(429, "too many requests").with("Retry-After", "1"));
+        (void)co_await exchange.send(refuse(429, "too many requests"));
         co_return;
     }
     auto match = router_.find(head);
@@ -348,53 +341,6 @@ Task<Control::Answer> Control::metrics_of_many(Call& call)
     json::Object out;
     out["sandboxes"] = std::move(found);
     co_return http::json_response(200, out);
-}
-
-Task<Control::Answer> Control::logs_v1(Call& call)
-{
-    BERTH_CO_TRY(const auto entry, entry_of(call));
-    LedgerQuery query{.sandbox = entry->record.id()};
-    auto& ground = sandboxes_.ground();
-    BERTH_CO_TRY(const auto events,
-                 co_await ground.pool.call([&] { return ground.berth.store().ledger(query); }));
-    json::Array lines, entries;
-    for (const auto& event : events) {
-        json::Object line;
-        line["timestamp"] = rfc3339(event.time);
-        line["line"] = event.type;
-        lines.emplace_back(std::move(line));
-        entries.emplace_back(log_entry(event));
-    }
-    json::Object out;
-    out["logs"] = std::move(lines);
-    out["logEntries"] = std::move(entries);
-    co_return http::json_response(200, out);
-}
-
-Task<Control::Answer> Control::logs_v2(Call& call)
-{
-    BERTH_CO_TRY(const auto entry, entry_of(call));
-    LedgerQuery query{.sandbox = entry->record.id()};
-    auto& ground = sandboxes_.ground();
-    BERTH_CO_TRY(const auto events,
-                 co_await ground.pool.call([&] { return ground.berth.store().ledger(query); }));
-    json::Array entries;
-    for (const auto& event : events) entries.emplace_back(log_entry(event));
-    json::Object out;
-    out["logs"] = std::move(entries);
-    co_return http::json_response(200, out);
-}
-
-Task<Control::Answer> Control::teams(Call& call)
-{
-    json::Object team;
-    team["teamID"] = call.tenant;
-    team["name"] = call.tenant;
-    team["apiKey"] = "";
-    team["isDefault"] = true;
-    json::Array out;
-    out.emplace_back(std::move(team));
-    co_return http::json_response(200, json::dump(json::Value(std::move(out))));
 }
 
 } // namespace berth::e2b

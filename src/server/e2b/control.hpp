@@ -14,6 +14,7 @@ public:
         Templates& templates;
         Builder& builder;
         BuildFiles& files;
+        Volumes& volumes;
         const Settings& settings;
     };
     explicit Control(Parts parts);
@@ -65,6 +66,11 @@ private:
     Task<Answer> logs_v1(Call& call);
     Task<Answer> logs_v2(Call& call);
     Task<Answer> teams(Call& call);
+    Task<Answer> team_metrics(Call& call);
+    Task<Answer> create_volume(Call& call);
+    Task<Answer> list_volumes(Call& call);
+    Task<Answer> get_volume(Call& call);
+    Task<Answer> remove_volume(Call& call);
 
     Result<EntryPtr> entry_of(const Call& call) const;
     static Result<std::int64_t> number_of(const http::RequestHead& head, std::string_view name,
@@ -74,6 +80,7 @@ private:
     Templates& templates_;
     Builder& builder_;
     BuildFiles& files_;
+    Volumes& volumes_;
     const Settings& settings_;
     http::Router<Handler> router_;
 };

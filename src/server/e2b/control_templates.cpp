@@ -29,16 +29,22 @@ std::string full_name(const Built& built)
     return fmt::format("{}/{}", lower_case(built.tenant), built.alias);
 }
 
-/// What every template is shown with: the machine's size, as nothing smaller is held.
-json::Object common_json(std::string_view id, std::string_view build)
+/// How large its sandboxes are: as what is held of the wish, else as the machine.
+void add_size(json::Object& out, const policy::Limits& held)
 {
     const auto machine = machine_size();
+    out["cpuCount"] = held.cpus ? static_cast<unsigned>(*held.cpus) : machine.cpus;
+    out["memoryMB"] = held.memory ? held.memory->count >> 20 : machine.memory_mb;
+    out["diskSizeMB"] = machine.disk_mb;
+}
+
+/// What every template is shown with.
+json::Object common_json(std::string_view id, std::string_view build, const policy::Limits& held = {})
+{
     json::Object out;
     out["templateID"] = id;
     out["buildID"] = build;
-    out["cpuCount"] = machine.cpus;
-    out["memoryMB"] = machine.memory_mb;
-    out["diskSizeMB"] = machine.disk_mb;
+    add_size(out, held);
     out["createdBy"] = nullptr;
     out["envdVersion"] = kEnvdVersion;
     return out;
@@ -66,10 +72,10 @@ BuildPtr shown_build(const Built& built)
     return built.builds.empty() ? nullptr : built.builds.back();
 }
 
-json::Object template_json(const Built& built)
+json::Object template_json(const Built& built, const policy::Limits& held)
 {
     const auto build = shown_build(built);
-    auto out = common_json(built.id, build ? build->id : "");
+    auto out = common_json(built.id, build ? build->id : "", held);
     out["public"] = false;
     out["aliases"] = json::Array{built.alias};
     out["names"] = json::Array{full_name(built)};
@@ -83,18 +89,15 @@ json::Object template_json(const Built& built)
     return out;
 }
 
-json::Object build_json(const Build& build)
+json::Object build_json(const Build& build, const policy::Limits& held)
 {
-    const auto machine = machine_size();
     json::Object out;
     out["buildID"] = build.id;
     out["status"] = to_string(build.state);
     out["createdAt"] = rfc3339(build.created);
     out["updatedAt"] = rfc3339(std::max(build.created, build.finished));
     if (build.finished != WallTime{}) out["finishedAt"] = rfc3339(build.finished);
-    out["cpuCount"] = machine.cpus;
-    out["memoryMB"] = machine.memory_mb;
-    out["diskSizeMB"] = machine.disk_mb;
+    add_size(out, held);
     out["envdVersion"] = kEnvdVersion;
     return out;
 }
@@ -115,7 +118,8 @@ void keep_level(std::vector<BuildLine>& lines, const std::string* level)
 Task<Control::Answer> Control::list_templates(Call& call)
 {
     json::Array out;
-    for (const auto& built : templates_.all(call.tenant)) out.emplace_back(template_json(*built));
+    for (const auto& built : templates_.all(call.tenant))
+        out.emplace_back(template_json(*built, sandboxes_.limits_of(*built)));
     out.emplace_back(base_json());
     co_return http::json_response(200, json::dump(json::Value(std::move(out))));
 }
@@ -129,9 +133,10 @@ Task<Control::Answer> Control::get_template(Call& call)
         out = base_json();
     } else {
         BERTH_CO_TRY(const auto built, templates_.of_tenant(name, call.tenant));
-        out = template_json(*built);
+        const auto held = sandboxes_.limits_of(*built);
+        out = template_json(*built, held);
         for (auto at = built->builds.rbegin(); at != built->builds.rend(); ++at)
-            builds.emplace_back(build_json(**at));
+            builds.emplace_back(build_json(**at, held));
     }
     out["builds"] = std::move(builds);
     co_return http::json_response(200, out);

@@ -3,6 +3,8 @@
 
 #include "server/e2b/e2b_face.hpp"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
 
 #include "base/encoding.hpp"
@@ -14,6 +16,7 @@
 #include "server/e2b/interpreter.hpp"
 #include "server/e2b/port_proxy.hpp"
 #include "server/e2b/process_service.hpp"
+#include "server/e2b/volume_content.hpp"
 
 namespace berth::e2b {
 
@@ -46,9 +49,10 @@ class E2bFace final : public gate::Face {
 public:
     E2bFace(gate::Ground& ground, Settings settings)
         : ground_(ground), settings_(std::move(settings)), templates_(ground), build_files_(ground),
-          sandboxes_(ground, templates_), builder_({ground, sandboxes_, templates_, build_files_, settings_}),
-          control_({sandboxes_, templates_, builder_, build_files_, settings_}), processes_(sandboxes_),
-          files_(sandboxes_)
+          volumes_(ground), content_(volumes_), sandboxes_(ground, templates_, volumes_),
+          builder_({ground, sandboxes_, templates_, build_files_, settings_}),
+          control_({sandboxes_, templates_, builder_, build_files_, volumes_, settings_}),
+          processes_(sandboxes_), files_(sandboxes_)
     {
     }
 
@@ -56,7 +60,11 @@ public:
     Task<Status> begin() override
     {
         BERTH_CO_CHECK(co_await sandboxes_.load());
-        co_return co_await templates_.load();
+        BERTH_CO_CHECK(co_await volumes_.load());
+        BERTH_CO_CHECK(co_await templates_.load());
+        boost::asio::co_spawn(co_await boost::asio::this_coro::executor, processes_.begin(),
+                              boost::asio::detached);
+        co_return Status{};
     }
     [[nodiscard]] bool takes(const http::RequestHead& head) const override
     {
@@ -90,6 +98,8 @@ private:
     Settings settings_;
     Templates templates_;
     BuildFiles build_files_;
+    Volumes volumes_;
+    VolumeContent content_;
     Sandboxes sandboxes_;
     Builder builder_;
     Control control_;
@@ -107,6 +117,10 @@ Task<void> E2bFace::answer(http::Exchange& exchange)
     }
     if (*to) {
         co_await to_sandbox(exchange, **to);
+        co_return;
+    }
+    if (VolumeContent::takes(exchange.head())) {
+        co_await content_.answer(exchange);
         co_return;
     }
     if (!Files::takes_unnamed(exchange.head())) {

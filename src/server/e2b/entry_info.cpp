@@ -76,7 +76,8 @@ Task<std::string> target_of(const EnvdCall& call, std::string path, std::string 
 
 } // namespace
 
-Task<EntryInfo> entry_info(const EnvdCall& call, std::string path, FileEntry entry, std::string user)
+Task<EntryInfo> entry_info(const EnvdCall& call, std::string path, FileEntry entry, std::string user,
+                           std::optional<FileMetadata> metadata)
 {
     EntryInfo out;
     out.path = path;
@@ -88,6 +89,12 @@ Task<EntryInfo> entry_info(const EnvdCall& call, std::string path, FileEntry ent
     out.type = type_of(entry.kind);
     out.owner = co_await name_of(call, "/etc/passwd", entry.uid);
     out.group = co_await name_of(call, "/etc/group", entry.gid);
+    if (metadata) {
+        out.metadata = *std::move(metadata);
+    } else if (path != "/") {
+        auto found = co_await metadata_in(call, parent_of(path) + "/", {out.name}, user);
+        out.metadata = std::move(found[out.name]);
+    }
     if (entry.kind != FileEntry::Kind::Symlink) co_return out;
     out.symlink_target = co_await target_of(call, path, entry.target, user);
     const auto there = co_await call.backend.stat_file(call.handle, {.path = path, .user = user});

@@ -22,6 +22,25 @@ std::string date_of(WallTime time)
     return {&text[0], size};
 }
 
+/// The moment an HTTP date names, in the one form that is still written.
+std::optional<std::time_t> moment_of(std::string_view date)
+{
+    std::tm parts{};
+    const std::string text(date);
+    const char* const end = ::strptime(text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+    if (end == nullptr || *end != '\0') return std::nullopt;
+    return ::timegm(&parts);
+}
+
+/// Whether the client has it already. There are no entity tags: none that it names is ours, but "*" is.
+bool unchanged(const http::RequestHead& head, WallTime modified)
+{
+    if (const auto* const tags = head.header("if-none-match")) return *tags == "*";
+    const auto since = moment_of(head.value("if-modified-since"));
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(modified.time_since_epoch()).count();
+    return since && modified != WallTime{} && seconds <= *since;
+}
+
 std::string_view type_of(std::string_view path)
 {
     constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kinds{{
@@ -91,7 +110,7 @@ Download plan_download(const http::RequestHead& head, const std::string& path, s
                    {"Vary", "Accept-Encoding"},
                    {"Content-Disposition", "inline; filename*=UTF-8''" + percent_encode(name)}};
     out.length = size;
-    if (head.value("if-modified-since") == date) {
+    if (unchanged(head, modified)) {
         out.status = 304;
         return out;
     }

@@ -4,7 +4,6 @@
 #include "server/e2b/files.hpp"
 
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <set>
@@ -19,6 +18,7 @@
 #include "protocol/e2b/signature.hpp"
 #include "server/e2b/entry_info.hpp"
 #include "server/e2b/file_headers.hpp"
+#include "server/e2b/file_send.hpp"
 #include "server/gate/spool.hpp"
 #include "server/http/inflate.hpp"
 
@@ -28,7 +28,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr std::size_t kUnpacked = std::size_t{256} << 10;
 constexpr std::size_t kLongestPath = 4096;
 
@@ -297,41 +296,12 @@ Task<void> Files::download(EnvdCall& call)
     auto file = co_await as_user(*user, [&](std::string who) -> Task<Result<UniqueFd>> {
         co_return co_await call.backend.open_file(call.handle, {.path = *path, .user = std::move(who)});
     });
-    struct stat st{};
-    if (!file || ::fstat(file->get(), &st) != 0) {
-        const Error error = file ? fail_errno("looking at {}", *path).error() : file.error();
-        co_await send_error(exchange, http::status_of(error), error.message);
+    if (!file) {
+        co_await send_error(exchange, http::status_of(file.error()), file.error().message);
         co_return;
     }
-    const auto plan = plan_download(head, *path, static_cast<std::uint64_t>(st.st_size),
-                                    entry ? entry->modified : WallTime{});
-    if (plan.length == 0 || plan.status == 304 || plan.status == 416) {
-        (void)co_await exchange.send({.status = plan.status, .headers = plan.headers});
-        co_return;
-    }
-    if (!co_await exchange.begin(plan.status, plan.headers, plan.length)) co_return;
-    if (head.method == "HEAD") {
-        (void)co_await exchange.finish();
-        co_return;
-    }
-    auto& pool = sandboxes_.ground().pool;
-    std::string piece;
-    for (std::uint64_t sent = 0; sent < plan.length;) {
-        const auto wanted = std::min<std::uint64_t>(kPiece, plan.length - sent);
-        const auto n = co_await pool.call([&]() -> ssize_t {
-            piece.resize(wanted);
-            return ::pread(file->get(), piece.data(), wanted, static_cast<off_t>(plan.offset + sent));
-        });
-        // It shrank meanwhile: the length that was promised cannot be kept.
-        if (n <= 0) {
-            exchange.drop();
-            co_return;
-        }
-        piece.resize(static_cast<std::size_t>(n));
-        if (!co_await exchange.write(piece)) co_return;
-        sent += static_cast<std::uint64_t>(n);
-    }
-    (void)co_await exchange.finish();
+    co_await send_file(exchange, sandboxes_.ground().pool, *std::move(file), *path,
+                       entry ? entry->modified : WallTime{});
 }
 
 Task<void> Files::upload(EnvdCall& call)
@@ -345,6 +315,11 @@ Task<void> Files::upload(EnvdCall& call)
     }
     if (exchange.head().media_type() == "application/octet-stream" && link.path.empty()) {
         co_await send_error(exchange, 400, "path is missing");
+        co_return;
+    }
+    const auto metadata = metadata_of(exchange.head());
+    if (!metadata) {
+        co_await send_error(exchange, 400, metadata.error().message);
         co_return;
     }
     Uploads uploads(call, sandboxes_.ground());
@@ -371,7 +346,10 @@ Task<void> Files::upload(EnvdCall& call)
     }
     json::Array answer;
     for (std::size_t i = 0; i < paths.size(); ++i) {
+        Result<bool> kept = false; // its metadata
         auto done = co_await put(call, *user, paths[i], std::move((*all)[i]));
+        if (done) kept = co_await put_metadata(call, *user, paths[i], *metadata);
+        if (!kept) done = std::unexpected(kept.error());
         if (!done) {
             const auto entry =
                 co_await call.backend.stat_file(call.handle, {.path = paths[i], .user = user->name});
@@ -385,6 +363,11 @@ Task<void> Files::upload(EnvdCall& call)
         one["path"] = paths[i];
         one["name"] = paths[i].substr(paths[i].rfind('/') + 1);
         one["type"] = "file";
+        if (*kept && !metadata->empty()) {
+            json::Object shown;
+            for (const auto& [key, value] : *metadata) shown[key] = value;
+            one["metadata"] = std::move(shown);
+        }
         answer.emplace_back(std::move(one));
     }
     (void)co_await exchange.send(http::json_response(200, json::dump(json::Value(std::move(answer)))));

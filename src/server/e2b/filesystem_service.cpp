@@ -208,13 +208,21 @@ Task<FilesystemService::Outcome> FilesystemService::list(Request& request)
     struct Level {
         std::string path;
         std::vector<FileEntry> entries;
+        std::map<std::string, FileMetadata> metadata;
         std::size_t next = 0;
+    };
+    const auto level_of = [&](std::string path, std::vector<FileEntry> entries) -> Task<Level> {
+        std::vector<std::string> names;
+        for (const auto& entry : entries) names.push_back(entry.name);
+        auto metadata = co_await metadata_in(call, path + "/", std::move(names), as);
+        co_return Level{
+            .path = std::move(path), .entries = std::move(entries), .metadata = std::move(metadata)};
     };
     std::vector<EntryInfo> out;
     std::vector<Level> levels;
     auto first = co_await read(request.path);
     if (!first) co_return refuse(first.error());
-    levels.push_back({.path = request.path == "/" ? "" : request.path, .entries = *std::move(first)});
+    levels.push_back(co_await level_of(request.path == "/" ? "" : request.path, *std::move(first)));
     while (!levels.empty()) {
         auto& level = levels.back();
         if (level.next == level.entries.size()) {
@@ -227,10 +235,11 @@ Task<FilesystemService::Outcome> FilesystemService::list(Request& request)
         if (out.size() >= kMostEntries)
             co_return refuse(connect::Status::ResourceExhausted,
                              fmt::format("more than {} entries", kMostEntries));
-        out.push_back(co_await entry_info(call, path, std::move(entry), as));
+        auto metadata = std::move(level.metadata[entry.name]);
+        out.push_back(co_await entry_info(call, path, std::move(entry), as, std::move(metadata)));
         if (!deeper) continue;
         // One that vanished, or is closed to us, is listed without what it holds.
-        if (auto below = co_await read(path)) levels.push_back({.path = path, .entries = *std::move(below)});
+        if (auto below = co_await read(path)) levels.push_back(co_await level_of(path, *std::move(below)));
     }
     co_return entries_answer(out);
 }

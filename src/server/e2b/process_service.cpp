@@ -83,35 +83,52 @@ Task<bool> ProcessService::answer(EnvdCall& call, std::string_view method)
 }
 
 /// Processes that an earlier server started and that still run.
-Task<void> ProcessService::recall(EnvdCall& call)
+Task<void> ProcessService::recall(EntryPtr entry)
 {
-    auto& entry = *call.entry;
-    if (entry.processes_known) co_return;
-    auto running = co_await sandboxes_.ground().berth.lifecycle().settle_execs(entry.record);
+    if (entry->processes_known) co_return;
+    const auto where = co_await sandboxes_.backend(*entry);
+    if (!where) co_return;
+    auto running = co_await sandboxes_.ground().berth.lifecycle().settle_execs(entry->record);
     if (!running) co_return;
+    const auto notes = co_await sandboxes_.notes().read(entry->id);
     for (const auto& exec : *running) {
-        const auto pid = co_await call.backend.exec_pid(call.handle, exec.id);
-        if (!pid || entry.processes.contains(static_cast<std::uint32_t>(*pid))) continue;
+        const auto pid = co_await (*where)->exec_pid(Sandboxes::handle(*entry), exec.id);
+        if (!pid || entry->processes.contains(static_cast<std::uint32_t>(*pid))) continue;
         auto process = std::make_shared<Process>();
         process->exec = exec.id;
-        process->tag = exec.id; // of a client that named it so: see launch()
         process->pid = static_cast<std::uint32_t>(*pid);
         if (!exec.argv.empty()) process->config.cmd = exec.argv.front();
         for (std::size_t i = 1; i < exec.argv.size(); ++i) process->config.args.push_back(exec.argv[i]);
         if (!exec.cwd.empty()) process->config.cwd = exec.cwd;
-        process->stdin_open = true; // the keeper knows better, and says so
+        process->stdin_open = true; // where nobody knows: the keeper does, and says so
         process->write_id = first_write_id();
-        entry.processes[process->pid] = process;
-        asio::co_spawn(co_await asio::this_coro::executor, mind_process(sandboxes_, call.entry, process),
+        if (const auto at = notes.find(exec.id); at != notes.end()) {
+            const auto& note = at->second;
+            process->tag = note.tag;
+            process->pty = note.pty;
+            process->stdin_open = note.stdin_open;
+            if (note.deadline) process->deadline = now() + (*note.deadline - system_clock().now());
+        }
+        if (!process->tag && is_id(exec.id, "exec_")) process->tag = exec.id; // see launch()
+        entry->processes[process->pid] = process;
+        asio::co_spawn(co_await asio::this_coro::executor, mind_process(sandboxes_, entry, process),
                        asio::detached);
     }
     // Last: whoever asks meanwhile looks for himself, and finds those that are there already.
-    entry.processes_known = true;
+    entry->processes_known = true;
+}
+
+Task<void> ProcessService::begin()
+{
+    for (const auto& entry : sandboxes_.all()) {
+        const auto notes = co_await sandboxes_.notes().read(entry->id);
+        if (!notes.empty() && !entry->dying) co_await recall(entry);
+    }
 }
 
 Task<ProcessService::Found> ProcessService::select(EnvdCall& call, const Selector& selector)
 {
-    co_await recall(call);
+    co_await recall(call.entry);
     if (std::holds_alternative<std::monostate>(selector))
         co_return std::unexpected(
             failure(connect::Status::Unimplemented, "a process is named by pid or tag"));
@@ -164,8 +181,13 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
     process->stdin_open = request.stdin_open;
     process->write_id = first_write_id();
     if (*timeout) process->deadline = now() + **timeout;
+    ProcessNote note{.tag = process->tag, .pty = process->pty, .stdin_open = process->stdin_open};
+    if (*timeout) note.deadline = system_clock().now() + **timeout;
+    const auto noted = co_await sandboxes_.notes().write(entry.id, spec.id, std::move(note));
+    if (!noted) co_return std::unexpected(connect::failure_of(noted.error()));
     const auto started = co_await sandboxes_.ground().berth.lifecycle().exec(entry.record, spec);
     if (!started) {
+        co_await sandboxes_.notes().remove(entry.id, spec.id);
         const auto there = co_await call.backend.stat_file(call.handle, {.path = *cwd, .user = user->name});
         if (!there && there.error().code == Code::NotFound)
             co_return std::unexpected(
@@ -281,7 +303,7 @@ Task<ProcessService::Outcome> ProcessService::unary(EnvdCall& call, std::string_
     const auto text = co_await rpc::unary_message(call.exchange);
     if (!text) co_return std::nullopt;
     if (method == "List") {
-        co_await recall(call);
+        co_await recall(call.entry);
         std::vector<ProcessInfo> all;
         for (const auto& [pid, process] : call.entry->processes)
             if (!process->ended) all.push_back({.config = process->config, .pid = pid, .tag = process->tag});

@@ -11,6 +11,8 @@ public:
 
     /// False: there is no such method.
     Task<bool> answer(EnvdCall& call, std::string_view method);
+    /// What an earlier server started and has a deadline for is minded again.
+    Task<void> begin();
 
 private:
     using ProcessPtr = std::shared_ptr<Process>; ///< shared: a stream outlives its place in the table
@@ -25,7 +27,7 @@ private:
     Task<Found> launch(EnvdCall& call, StartRequest request);
     Task<Outcome> send_input(EnvdCall& call, ProcessPtr process, ProcessInput input);
     Task<Found> select(EnvdCall& call, const Selector& selector);
-    Task<void> recall(EnvdCall& call);
+    Task<void> recall(EntryPtr entry);
 
     Sandboxes& sandboxes_;
 };

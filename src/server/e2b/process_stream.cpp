@@ -27,6 +27,7 @@ constexpr auto kLinger = 100ms; // without a word after the exit: a grandchild h
 constexpr auto kLingerAtMost = 2s;
 constexpr std::size_t kChunk = 32 * 1024;
 constexpr std::size_t kPtyChunk = 16 * 1024;
+constexpr std::size_t kFrame = 64; ///< what a message has beside its bytes
 
 SteadyTime now() { return system_clock().steady(); }
 
@@ -42,6 +43,7 @@ std::optional<Output> output_of(ExecEvent::Kind kind)
 
 Task<void> record_end(Sandboxes& sandboxes, EntryPtr entry, std::string exec, ExitStatus status)
 {
+    co_await sandboxes.notes().remove(entry->id, exec);
     auto done = co_await sandboxes.ground().berth.lifecycle().finish_exec(entry->record, exec, status);
     if (!done && !entry->dying)
         log::debug("an end was not recorded", {{"exec", exec}, {"why", done.error().line()}});
@@ -60,6 +62,7 @@ void add_frames(std::string& out, const ExecEvent& event)
     const auto stream = output_of(event.kind);
     if (!stream) return;
     const std::size_t most = *stream == Output::Pty ? kPtyChunk : kChunk;
+    out.reserve(out.size() + event.bytes.size() * 4 / 3 + (event.bytes.size() / most + 1) * kFrame);
     for (std::size_t at = 0; at < event.bytes.size(); at += most)
         out += connect::encode(data_event(*stream, std::string_view(event.bytes).substr(at, most)));
 }

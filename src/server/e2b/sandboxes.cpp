@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <thread>
+#include <cmath>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -71,6 +71,7 @@ Task<Status> Sandboxes::save(const Entry& entry)
 Task<Status> Sandboxes::forget(const Entry& entry)
 {
     const std::string name = entry.id + ".json";
+    co_await notes_.clear(entry.id);
     co_return co_await ground_.pool.call([&]() -> Status {
         BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
         if (::unlinkat(directory.get(), name.c_str(), 0) != 0 && errno != ENOENT)
@@ -82,6 +83,11 @@ Task<Status> Sandboxes::forget(const Entry& entry)
 /// An entry whose sandbox was never finished has no client that knows of it.
 Task<Status> Sandboxes::load()
 {
+    if (const auto where = co_await ground_.berth.lifecycle().backend(ground_.backend)) {
+        const auto holds = (*where)->capabilities().holds;
+        limits_memory_ = holds.of(policy::Feature::LimitMemory).tier != policy::Tier::None;
+        limits_cpu_ = holds.of(policy::Feature::LimitCpu).tier != policy::Tier::None;
+    }
     std::vector<Entry> found;
     BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
         BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
@@ -166,15 +172,19 @@ EntryPtr Sandboxes::fresh(const NewSandbox& wish, const std::string& tenant)
     entry->auto_resume = wish.auto_resume;
     entry->metadata = wish.metadata;
     entry->env = wish.env;
+    entry->volumes = wish.volumes;
     return entry;
 }
 
 /// Intent first: an entry without a sandbox is removed at the next start.
-Task<Status> Sandboxes::make(EntryPtr entry, NewSandbox wish, std::string snapshot)
+Task<Status> Sandboxes::make(EntryPtr entry, NewSandbox wish, std::string snapshot,
+                             std::optional<policy::Limits> limits)
 {
     entry->turn = std::make_unique<asio::steady_timer>(co_await asio::this_coro::executor,
                                                        asio::steady_timer::time_point::max());
     BERTH_CO_CHECK(validate_env(wish.env));
+    BERTH_CO_TRY(const auto room, co_await gate::room_for(ground_, entry->tenant));
+    BERTH_CO_TRY(auto mounts, volumes_.mounts(wish.volumes, entry->tenant));
     BERTH_CO_CHECK(co_await save(*entry));
     entries_[entry->id] = entry;
     auto& lifecycle = ground_.berth.lifecycle();
@@ -186,9 +196,14 @@ Task<Status> Sandboxes::make(EntryPtr entry, NewSandbox wish, std::string snapsh
         request.spec.name = entry->id; // and so its host name: no two have the same
         BERTH_CO_TRY(request.spec.policy, policy::preset("sandbox"));
         request.spec.labels[std::string(kTenantLabel)] = entry->tenant;
+        request.spec.volumes = std::move(mounts.volumes);
         made = co_await lifecycle.acquire(std::move(request));
     } else {
-        made = co_await lifecycle.restore(snapshot, {.as_new = true, .name = entry->id, .key = entry->key()});
+        // What the snapshot's sandbox had mounted is not part of it.
+        RestoreWish wished{.as_new = true, .name = entry->id, .key = entry->key(), .backend = {}};
+        wished.volumes = std::move(mounts.volumes);
+        wished.limits = limits;
+        made = co_await lifecycle.restore(snapshot, std::move(wished));
     }
     if (!made) {
         entries_.erase(entry->id);
@@ -202,9 +217,6 @@ Task<Status> Sandboxes::make(EntryPtr entry, NewSandbox wish, std::string snapsh
 
 Task<Result<EntryPtr>> Sandboxes::create(NewSandbox wish, std::string tenant)
 {
-    if (!wish.volumes.empty())
-        co_return fail(Code::Invalid, "volumeMounts: this server has no volume '{}'",
-                       printable(wish.volumes.front().name, 60));
     BERTH_CO_TRY(auto source, co_await source_of(wish.template_id, tenant));
     auto entry = fresh(wish, tenant);
     entry->template_id = source.template_id;
@@ -214,7 +226,7 @@ Task<Result<EntryPtr>> Sandboxes::create(NewSandbox wish, std::string tenant)
     entry->own_accounts = source.defaults.own_accounts;
     entry->interpreter = source.defaults.interpreter;
     for (const auto& [name, value] : source.defaults.env) entry->env.try_emplace(name, value);
-    BERTH_CO_CHECK(co_await make(entry, std::move(wish), std::move(source.snapshot)));
+    BERTH_CO_CHECK(co_await make(entry, std::move(wish), std::move(source.snapshot), source.limits));
     BERTH_CO_CHECK(co_await begin_work(entry, std::move(source.defaults)));
     co_return entry;
 }
@@ -334,8 +346,8 @@ Task<void> Sandboxes::sample(EntryPtr entry)
     if (!used) co_return;
     Entry::Sample one{.cpu = used->cpu, .time = system_clock().steady()};
     one.metric.time = now();
-    one.metric.cpus = std::max(1u, std::thread::hardware_concurrency());
     const auto shown = view(*entry);
+    one.metric.cpus = shown.cpus;
     one.metric.memory_total = std::uint64_t{shown.memory_mb} << 20;
     one.metric.disk_total = std::uint64_t{shown.disk_mb} << 20;
     one.metric.memory = used->memory ? used->memory->count : 0;
@@ -429,8 +441,9 @@ SandboxView Sandboxes::view(const Entry& entry) const
     out.volumes = entry.volumes;
     // Nothing is promised that is not held: without limits it is the machine's.
     static const auto machine = machine_size();
-    out.cpus = machine.cpus;
-    out.memory_mb = machine.memory_mb;
+    const auto& limits = entry.record.spec.policy.limits;
+    out.cpus = limits.cpus ? static_cast<unsigned>(std::ceil(*limits.cpus)) : machine.cpus;
+    out.memory_mb = limits.memory ? static_cast<unsigned>(limits.memory->count >> 20) : machine.memory_mb;
     out.disk_mb = machine.disk_mb;
     return out;
 }

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "server/e2b/entry.hpp"
+#include "server/e2b/process_notes.hpp"
 #include "server/e2b/templates.hpp"
+#include "server/e2b/volumes.hpp"
 #include "server/gate/face.hpp"
 
 namespace berth::e2b {
@@ -18,7 +20,10 @@ using EntryPtr = std::shared_ptr<Entry>; ///< shared: a stream outlives the entr
 /// For the server's one thread.
 class Sandboxes {
 public:
-    Sandboxes(gate::Ground& ground, Templates& templates) : ground_(ground), templates_(templates) {}
+    Sandboxes(gate::Ground& ground, Templates& templates, Volumes& volumes)
+        : ground_(ground), templates_(templates), volumes_(volumes), notes_(ground)
+    {
+    }
 
     /// Reads what an earlier server left: its sandboxes live.
     Task<Status> load();
@@ -56,8 +61,12 @@ public:
         std::string template_id; ///< as clients are told it
         std::string alias;
         BuildDefaults defaults;
+        std::optional<policy::Limits> limits; ///< of a template's sandboxes; nothing: as in the snapshot
     };
     Task<Result<Source>> source_of(std::string name, std::string tenant);
+    /// What of the size that was asked for can be held here. The rest is told: clients are shown the
+    /// machine's size.
+    [[nodiscard]] policy::Limits limits_of(const Built& built) const;
     /// False: there is none.
     Task<Result<bool>> remove_snapshot(std::string id, std::string tenant);
     Task<Result<std::vector<Result<EntryPtr>>>> fork(EntryPtr entry, ForkRequest wish);
@@ -70,6 +79,7 @@ public:
 
     [[nodiscard]] SandboxView view(const Entry& entry) const;
     [[nodiscard]] gate::Ground& ground() noexcept { return ground_; }
+    [[nodiscard]] ProcessNotes& notes() noexcept { return notes_; }
     /// The backend and handle of a usable one.
     Task<Result<Backend*>> backend(const Entry& entry);
     [[nodiscard]] static SandboxHandle handle(const Entry& entry) { return Lifecycle::handle(entry.record); }
@@ -84,7 +94,8 @@ private:
     Task<Status> forget(const Entry& entry);
     Task<Result<std::string>> snapshot_of(std::string template_id, std::string tenant);
     Task<Status> begin_work(EntryPtr entry, BuildDefaults defaults);
-    Task<Status> make(EntryPtr entry, NewSandbox wish, std::string snapshot);
+    Task<Status> make(EntryPtr entry, NewSandbox wish, std::string snapshot,
+                      std::optional<policy::Limits> limits = std::nullopt);
     EntryPtr fresh(const NewSandbox& wish, const std::string& tenant);
     void cut(Entry& entry);
     Task<void> expire(EntryPtr entry);
@@ -93,10 +104,14 @@ private:
 
     gate::Ground& ground_;
     Templates& templates_;
+    Volumes& volumes_;
+    ProcessNotes notes_;
     std::map<std::string, EntryPtr, std::less<>> entries_;
     std::set<std::string> expiring_;
     SteadyTime sampled_{};
     bool sampling_ = false;
+    bool limits_memory_ = false; ///< can be held here
+    bool limits_cpu_ = false;
     bool leaving_ = false;
 };
 

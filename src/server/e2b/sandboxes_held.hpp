@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/e2b/sandboxes.hpp"
+#include "server/gate/tenant.hpp"
 
 namespace berth::e2b {
 
@@ -18,6 +19,6 @@ struct Sandboxes::Held {
     }
 };
 
-inline constexpr std::string_view kTenantLabel = "berth.tenant"; ///< on every sandbox a tenant made
+using gate::kTenantLabel;
 
 } // namespace berth::e2b

@@ -27,6 +27,7 @@ Task<Result<std::vector<Result<EntryPtr>>>> Sandboxes::fork(EntryPtr entry, Fork
         same.public_traffic = entry->traffic_token.empty();
         same.metadata = entry->metadata;
         same.env = entry->env;
+        same.volumes = entry->volumes;
         same.auto_pause = entry->auto_pause;
         same.auto_pause_memory = entry->auto_pause_memory;
         same.auto_resume = entry->auto_resume;
@@ -78,8 +79,7 @@ Task<Result<std::vector<Sandboxes::ListedSnapshot>>> Sandboxes::snapshots(std::s
     std::map<std::string, std::string> ids;
     for (const auto& [id, entry] : entries_) ids[entry->record.id()] = id;
     for (const auto& one : all) {
-        const auto label = one.spec.labels.find(std::string(kTenantLabel));
-        if (one.internal || label == one.spec.labels.end() || label->second != tenant) continue;
+        if (one.internal || !gate::owned(one.spec, tenant)) continue;
         if (one.note.starts_with("a step ") || one.note.starts_with(kTemplateNote)) continue;
         ListedSnapshot listed{.created = one.created};
         const auto at = ids.find(one.sandbox);
@@ -105,7 +105,8 @@ Task<Result<Sandboxes::Source>> Sandboxes::source_of(std::string name, std::stri
         co_return Source{.snapshot = one->build->snapshot,
                          .template_id = one->built->id,
                          .alias = one->built->alias,
-                         .defaults = one->build->defaults};
+                         .defaults = one->build->defaults,
+                         .limits = limits_of(*one->built)};
     }
     Source out{.template_id = name};
     if (parsed.space.empty() && parsed.alias == kInterpreterTemplate && parsed.tag == "default") {
@@ -118,6 +119,16 @@ Task<Result<Sandboxes::Source>> Sandboxes::source_of(std::string name, std::stri
     co_return out;
 }
 
+policy::Limits Sandboxes::limits_of(const Built& built) const
+{
+    const auto machine = machine_size();
+    policy::Limits out;
+    if (limits_cpu_ && built.cpus != 0 && built.cpus < machine.cpus) out.cpus = built.cpus;
+    if (limits_memory_ && built.memory_mb != 0 && built.memory_mb < machine.memory_mb)
+        out.memory = Bytes{std::uint64_t{built.memory_mb} << 20};
+    return out;
+}
+
 /// The snapshot that a template's name stands for; empty: the base template.
 Task<Result<std::string>> Sandboxes::snapshot_of(std::string template_id, std::string tenant)
 {
@@ -128,8 +139,7 @@ Task<Result<std::string>> Sandboxes::snapshot_of(std::string template_id, std::s
                  co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
     const std::string note = fmt::format("{}:{}", name.alias, name.tag);
     for (const auto& one : all) { // newest first
-        const auto label = one.spec.labels.find(std::string(kTenantLabel));
-        if (one.internal || label == one.spec.labels.end() || label->second != tenant) continue;
+        if (one.internal || !gate::owned(one.spec, tenant)) continue;
         if (bare && one.id == name.alias && name.tag == "default") co_return one.id;
         if ((bare || name.space == lower_case(tenant)) && one.note == note) co_return one.id;
     }

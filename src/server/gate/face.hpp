@@ -6,6 +6,7 @@
 #include "base/blocking_pool.hpp"
 #include "berth/berth.hpp"
 #include "server/gate/keys.hpp"
+#include "server/gate/quota.hpp"
 #include "server/gate/rate.hpp"
 #include "server/http/exchange.hpp"
 
@@ -20,6 +21,7 @@ struct Ground {
     std::string domain;         ///< below which sandboxes have names, with its port; may be empty
     std::string backend = "local";
     Rate rate{};
+    Quota quota{};
 };
 
 /// One protocol of the server: a folder below src/server.
@@ -40,6 +42,9 @@ public:
     /// Streams that would not end by themselves end now; sandboxes live on.
     virtual void leave() = 0;
 };
+
+/// Room for so many more sandboxes of a tenant, for as long as they are being made.
+Task<Result<Quota::Room>> room_for(Ground& ground, std::string tenant, std::size_t count = 1);
 
 /// The tenant a key belongs to, or the default one where nobody needs a key.
 [[nodiscard]] std::optional<std::string> tenant_of(const Ground& ground, std::string_view secret);

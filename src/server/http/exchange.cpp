@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 constexpr auto kReadPatience = 300s;  // a body that does not grow
 constexpr auto kWritePatience = 300s; // a client that does not read
 constexpr std::size_t kPiece = std::size_t{64} << 10;
+constexpr std::size_t kLarge = std::size_t{32} << 10; ///< of a chunk: another write costs less than a copy
 
 SteadyTime now() { return system_clock().steady(); }
 
@@ -24,14 +25,18 @@ Exchange::Exchange(Channel& channel, MessageParser& parser, std::string& buffer,
 {
 }
 
+Task<Status> Exchange::invite_body()
+{
+    if (!continue_asked_ || begun_) co_return Status{};
+    continue_asked_ = false;
+    co_return co_await channel_.write("HTTP/1.1 100 Continue\r\n\r\n", now() + kWritePatience);
+}
+
 /// Feeds the parser; false at the end of the message.
 Task<Result<bool>> Exchange::read_more()
 {
     if (parser_.done()) co_return false;
-    if (continue_asked_ && !begun_) {
-        continue_asked_ = false;
-        BERTH_CO_CHECK(co_await channel_.write("HTTP/1.1 100 Continue\r\n\r\n", now() + kWritePatience));
-    }
+    BERTH_CO_CHECK(co_await invite_body());
     if (buffer_.empty()) {
         const auto old = buffer_.size();
         buffer_.resize(old + kPiece);
@@ -95,6 +100,9 @@ Task<Status> Exchange::send(Response response)
     // What of the body is still to come would be read as the next request.
     if (!parser_.done()) keep_alive_ = false;
     for (auto& one : extra_) response.headers.push_back(one);
+    // Whoever asked for too much may come again, and is told when, in whatever protocol.
+    if (response.status == 429 && find_header(response.headers, "retry-after") == nullptr)
+        response.with("Retry-After", "1");
     response.headers.emplace_back("X-Request-Id", head_.id);
     const bool bare = response.status == 204 || response.status == 304;
     std::string out = render_head(response.status, response.headers, bare ? Framing::None : Framing::Length,
@@ -125,6 +133,12 @@ Task<Status> Exchange::write(std::string_view bytes)
     if (bytes.empty() || bodyless_) co_return Status{};
     sent_ += bytes.size();
     if (!chunked_) co_return co_await channel_.write(bytes, now() + kWritePatience);
+    if (bytes.size() >= kLarge) {
+        const std::string head = fmt::format("{:x}\r\n", bytes.size());
+        BERTH_CO_CHECK(co_await channel_.write(head, now() + kWritePatience));
+        BERTH_CO_CHECK(co_await channel_.write(bytes, now() + kWritePatience));
+        co_return co_await channel_.write("\r\n", now() + kWritePatience);
+    }
     std::string out = fmt::format("{:x}\r\n", bytes.size());
     out.reserve(out.size() + bytes.size() + 2);
     out += bytes;

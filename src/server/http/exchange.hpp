@@ -22,6 +22,8 @@ public:
     Task<Result<std::string>> body(std::size_t limit);
     /// The next piece of it, empty at its end.
     Task<Result<std::string>> read();
+    /// Tells a client that waits to be asked for its body; read() does, too, where nothing was answered yet.
+    Task<Status> invite_body();
 
     /// The whole answer.
     Task<Status> send(Response response);
@@ -45,6 +47,8 @@ public:
     [[nodiscard]] bool begun() const noexcept { return begun_; }
     [[nodiscard]] int status() const noexcept { return status_; }
     [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
+    /// Answered, while the client still sends.
+    [[nodiscard]] bool interrupts() const noexcept { return finished_ && !dropped_ && !parser_.done(); }
     /// Another request may follow on this connection.
     [[nodiscard]] bool reusable() const noexcept { return finished_ && keep_alive_ && !dropped_; }
 

@@ -10,24 +10,31 @@ namespace berth::http {
 
 namespace {
 
+constexpr std::size_t kUsualHead = 512;
+
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 std::string http_date()
 {
     const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    // The same for a second, and so for thousands of answers.
+    thread_local std::time_t then = -1;
+    thread_local std::string shown;
+    if (now == then) return shown;
     std::tm parts{};
     ::gmtime_r(&now, &parts);
     char text[64];
     const auto size = std::strftime(&text[0], sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts);
-    return {&text[0], size};
+    shown.assign(&text[0], size);
+    then = now;
+    return shown;
 }
 
 /// What would let a value end its line is left out: a name in an answer must not become a header.
 std::string one_line(std::string_view value)
 {
-    std::string out;
-    for (const char c : value)
-        if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) out += c;
+    std::string out(value);
+    std::erase_if(out, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
     return out;
 }
 
@@ -200,9 +207,13 @@ int status_of(const Error& error) noexcept
 std::string render_head(int status, const Pairs& headers, Framing framing, std::uint64_t length,
                         bool keep_alive)
 {
-    std::string out = fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\n", status, reason(status), http_date());
-    for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, one_line(value));
-    if (framing == Framing::Length) out += fmt::format("Content-Length: {}\r\n", length);
+    std::string out;
+    out.reserve(kUsualHead);
+    const auto add = [&](const auto&... parts) { (out.append(parts), ...); };
+    add(std::string_view("HTTP/1.1 "), std::to_string(status), " ", reason(status), "\r\nDate: ", http_date(),
+        "\r\n");
+    for (const auto& [name, value] : headers) add(name, ": ", one_line(value), "\r\n");
+    if (framing == Framing::Length) add("Content-Length: ", std::to_string(length), "\r\n");
     if (framing == Framing::Chunked) out += "Transfer-Encoding: chunked\r\n";
     if (status != 101) out += keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n";
     out += "\r\n";

@@ -32,6 +32,8 @@ constexpr auto kHeadPatience = 30s;  // from the first byte of a head to its las
 constexpr auto kIdlePatience = 630s; // clients reuse connections for ten minutes
 constexpr std::chrono::seconds kFirstPatience = 30s;
 constexpr auto kBreath = 50ms;
+constexpr auto kLinger = 5s; // for a client that still sends what nobody wants
+constexpr std::size_t kLingerBytes = std::size_t{64} << 20;
 constexpr std::size_t kPiece = std::size_t{16} << 10;
 
 SteadyTime now() { return system_clock().steady(); }
@@ -42,6 +44,20 @@ std::string error_text(int status, std::string_view message)
     out["code"] = status;
     out["message"] = message;
     return json::dump(out);
+}
+
+/// A connection that is closed while bytes are on their way to us is reset, and the client may lose the
+/// answer it has not read yet: they are taken for a while.
+Task<void> linger(Channel& channel)
+{
+    channel.end_writing();
+    std::string waste(kPiece, '\0');
+    const auto until = now() + kLinger;
+    for (std::size_t taken = 0; taken < kLingerBytes;) {
+        const auto n = co_await channel.read_some(waste, until);
+        if (!n || *n == 0) co_return;
+        taken += *n;
+    }
 }
 
 } // namespace
@@ -58,6 +74,7 @@ struct Host::Parts {
     Handler handler;
     tcp::acceptor acceptor;
     std::shared_ptr<TlsContext> tls;
+    std::string name = random_hex(4); ///< of this host: what its requests' ids begin with
     Counters counters;
     std::set<Channel*> open; ///< of connections, for whoever sweeps
     std::set<Channel*> busy; ///< of those with a request under way
@@ -113,7 +130,8 @@ Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::str
                                const std::string& peer)
 {
     auto head = parser.take_head();
-    head.id = random_hex(8);
+    // Unique, and no secret: a name for what is told of it.
+    head.id = fmt::format("{}{:08x}", name, static_cast<std::uint32_t>(counters.requests));
     head.peer = peer;
     const auto target = split_target(head);
     if (stopping) head.keep_alive = false;
@@ -151,6 +169,7 @@ Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::str
                               {"bytes", std::to_string(exchange.sent())},
                               {"us", std::to_string(took.count())}});
     }
+    if (exchange.interrupts() && !stopping) co_await linger(channel);
     co_return exchange.reusable() && !stopping;
 }
 

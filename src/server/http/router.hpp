@@ -14,7 +14,8 @@ namespace berth::http {
 /// What of the path stood for a "{name}", in order.
 using Parameters = std::vector<std::string>;
 
-/// Routes of one face: a method, a pattern like "/sandboxes/{id}/pause", and what answers.
+/// Routes of one face: a method, a pattern like "/sandboxes/{id}/pause", and what answers. A last part like
+/// "{path...}" stands for any number of them, and is no parameter.
 template <class Handler> class Router {
 public:
     struct Route {
@@ -57,8 +58,10 @@ private:
     static bool matches(const std::vector<std::string>& parts, const std::vector<std::string>& segments,
                         Parameters& parameters)
     {
-        if (parts.size() != segments.size()) return false;
-        for (std::size_t i = 0; i < parts.size(); ++i) {
+        const bool open = parts.back().ends_with("...}");
+        const std::size_t count = parts.size() - (open ? 1 : 0);
+        if (open ? segments.size() < count : segments.size() != count) return false;
+        for (std::size_t i = 0; i < count; ++i) {
             if (parts[i].starts_with('{'))
                 parameters.push_back(segments[i]);
             else if (parts[i] != segments[i])

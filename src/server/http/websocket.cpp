@@ -173,6 +173,11 @@ public:
         asio::co_spawn(loop_, judge(this, patience, alive_, heard_, probing_, *heard_), asio::detached);
     }
 
+    Task<void> goodbye() override
+    {
+        (void)co_await stream_.async_close(beast::websocket::close_code::normal, as_value);
+    }
+
     void close() noexcept override { channel_.close(); }
 
     Task<void> end() override

@@ -28,6 +28,8 @@ public:
     virtual Task<Status> write(std::string text) = 0;
     /// Asks whether anybody is there. When nothing comes back in `patience`, the connection is cut.
     virtual void probe(std::chrono::milliseconds patience) = 0;
+    /// Ends it as the protocol has it: whoever reads, on either side, learns that this was the end.
+    virtual Task<void> goodbye() = 0;
     /// Cuts the connection: whoever reads or writes learns of it.
     virtual void close() noexcept = 0;
     /// The last call: cuts it, and returns when nothing uses the connection any more.

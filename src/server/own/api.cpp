@@ -5,6 +5,7 @@
 #include "base/ids.hpp"
 #include "base/json_reader.hpp"
 #include "base/strings.hpp"
+#include "server/gate/tenant.hpp"
 
 namespace berth::own {
 
@@ -38,14 +39,28 @@ Api::Api(gate::Ground& ground) : ground_(ground)
         "Try its policy out from inside; the receipt says whether it holds");
     add("GET", "/v1/sandboxes/{sandbox}/receipts", &Api::receipts, "200", "Its receipts, oldest first");
     add("GET", "/v1/snapshots", &Api::list_snapshots, "200", "List snapshots, newest first");
+    add("GET", "/v1/snapshots/{snapshot}", &Api::get_snapshot, "200", "One snapshot");
     add("POST", "/v1/snapshots/{snapshot}/restore", &Api::restore, "201", "Make a sandbox from a snapshot");
     add("DELETE", "/v1/snapshots/{snapshot}", &Api::remove_snapshot, "204", "Remove a snapshot");
-    add("GET", "/v1/events", &Api::events, "200", "What happened, after a sequence number");
+    add("GET", "/v1/events", &Api::events, "200",
+        "What happened, after a sequence number; with follow=true as a stream (text/event-stream) that can "
+        "be "
+        "resumed by Last-Event-ID");
+    add("GET", "/v1/policies", &Api::list_policies, "200", "Names of the presets");
+    add("POST", "/v1/policies/check", &Api::check_policy, "200",
+        "The whole document that a policy stands for; 400 says where it is not valid");
+    add("POST", "/v1/policies/explain", &Api::explain_policy, "200",
+        "Where and how each rule of a policy is held here");
+    add("GET", "/v1/policies/{policy}", &Api::show_policy, "200", "A preset as a whole document");
+    add("GET", "/v1/sandboxes/{sandbox}/policy", &Api::sandbox_policy, "200",
+        "Its policy, and where and how each rule is held");
     add("POST", "/v1/sandboxes/{sandbox}/execs", &Api::start_exec, "201", "Start a command");
     add("GET", "/v1/sandboxes/{sandbox}/execs", &Api::list_execs, "200", "List commands, oldest first");
     add("GET", "/v1/sandboxes/{sandbox}/execs/{exec}", &Api::get_exec, "200", "One command");
     add("GET", "/v1/sandboxes/{sandbox}/execs/{exec}/events", &Api::exec_events, "200",
         "Its events as a stream (text/event-stream) that can be resumed by Last-Event-ID");
+    add("GET", "/v1/sandboxes/{sandbox}/execs/{exec}/stream", &Api::stream_exec, "101",
+        "Its events, input, signals and sizes on one WebSocket that can be resumed by after=N");
     add("POST", "/v1/sandboxes/{sandbox}/execs/{exec}/input", &Api::write_input, "200",
         "The body to its input; the same write id writes nothing twice");
     add("DELETE", "/v1/sandboxes/{sandbox}/execs/{exec}/input", &Api::close_input, "204", "Close its input");
@@ -60,13 +75,15 @@ Api::Api(gate::Ground& ground) : ground_(ground)
     add("GET", "/v1/sandboxes/{sandbox}/directory", &Api::list_files, "200", "List a directory");
     add("PUT", "/v1/sandboxes/{sandbox}/directory", &Api::make_dir, "204",
         "Make a directory and its parents");
-}
-
-bool Api::owned(const SandboxSpec& spec, const std::string& tenant)
-{
-    // What the operator made by other ways may show his own directories: it is nobody's here.
-    const auto label = spec.labels.find("berth.tenant");
-    return label != spec.labels.end() && label->second == tenant;
+    add("GET", "/v1/sandboxes/{sandbox}/archive", &Api::read_tree, "200",
+        "A directory with all below it, or one file, as a tar");
+    add("PUT", "/v1/sandboxes/{sandbox}/archive", &Api::write_tree, "204",
+        "Unpack a tar below a directory; nothing is written of one that is cut off or hostile");
+    add("GET", "/v1/sandboxes/{sandbox}/ports/{port}", &Api::reach_port, "101",
+        "A connection to a port of it as bytes, with Upgrade: tcp; else a request to the program there");
+    for (const char* const method : {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+        add(method, "/v1/sandboxes/{sandbox}/ports/{port}/{path...}", &Api::reach_port, "200",
+            "A request to the program that listens on a port of it, WebSocket too");
 }
 
 Task<Result<SandboxRecord>> Api::record_of(const Call& call)
@@ -76,14 +93,20 @@ Task<Result<SandboxRecord>> Api::record_of(const Call& call)
     // Whole ids alone: a name or the beginning of an id would tell about those of others.
     if (!is_id(id, "sbx_")) co_return missing();
     auto found = co_await lifecycle().find(id);
-    if (!found || !owned(found->spec, call.tenant)) co_return missing();
+    if (!found || !gate::owned(found->spec, call.tenant)) co_return missing();
     co_return *std::move(found);
 }
 
 Task<Result<SandboxRecord>> Api::usable(const Call& call)
 {
     BERTH_CO_TRY(auto record, co_await record_of(call));
-    if (record.state == State::Running) co_return record;
+    if (record.state == State::Running) {
+        // To work on its files is to use it; told now and then, not with each request.
+        const auto& idle = record.retention.idle;
+        if (idle && system_clock().now() >= record.last_used + *idle / 4)
+            BERTH_CO_CHECK(co_await lifecycle().keep_alive(record.id()));
+        co_return record;
+    }
     BERTH_CO_TRY(auto used, co_await lifecycle().use(record.id()));
     co_return std::move(used.record);
 }
@@ -94,7 +117,7 @@ Task<Result<SnapshotRecord>> Api::snapshot_of(const Call& call)
     const auto missing = [&] { return fail(Code::NotFound, "no snapshot '{}'", printable(id, 60)); };
     if (!is_id(id, "snap_")) co_return missing();
     auto found = co_await lifecycle().find_snapshot(id);
-    if (!found || found->internal || !owned(found->spec, call.tenant)) co_return missing();
+    if (!found || found->internal || !gate::owned(found->spec, call.tenant)) co_return missing();
     co_return *std::move(found);
 }
 
@@ -122,7 +145,7 @@ Task<void> Api::answer(http::Exchange& exchange)
     }
     if (tenant && !ground_.rate.take(*tenant, system_clock().steady())) {
         const Error error{.code = Code::Exhausted, .message = "too many requests"};
-        (void)co_await exchange.send(failure(error, 429).with("Retry-After", "1"));
+        (void)co_await exchange.send(failure(error, 429));
         co_return;
     }
     auto match = router_.find(head);
@@ -133,7 +156,10 @@ Task<void> Api::answer(http::Exchange& exchange)
         (void)co_await exchange.send(failure(error, match.path_known ? 405 : 404));
         co_return;
     }
-    Call call{.exchange = exchange, .tenant = tenant.value_or(""), .parameters = std::move(match.parameters)};
+    Call call{.exchange = exchange,
+              .tenant = tenant.value_or(""),
+              .parameters = std::move(match.parameters),
+              .by_bearer = ground_.authentication && head.value("x-api-key").empty()};
     auto answer = co_await (this->*match.route->handler.work)(call);
     if (exchange.begun()) co_return;
     if (answer) {
@@ -150,7 +176,9 @@ json::Object Api::describe() const
 {
     json::Object paths;
     for (const auto& route : router_.routes()) {
-        auto& path = paths[route.pattern];
+        auto pattern = route.pattern;
+        if (pattern.ends_with("...}")) pattern.erase(pattern.size() - 4, 3);
+        auto& path = paths[pattern];
         if (!path.is_object()) path = json::Object{};
         json::Object operation;
         operation["summary"] = route.handler.summary;
@@ -158,7 +186,7 @@ json::Object Api::describe() const
         for (const auto& part : route.parts) {
             if (!part.starts_with('{')) continue;
             json::Object one;
-            one["name"] = part.substr(1, part.size() - 2);
+            one["name"] = part.substr(1, part.find_first_of(".}") - 1);
             one["in"] = "path";
             one["required"] = true;
             one["schema"] = json::Object{{"type", "string"}};

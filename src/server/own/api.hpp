@@ -1,13 +1,16 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <boost/asio/cancellation_signal.hpp>
 
+#include "base/json_reader.hpp"
 #include "lifecycle/proving.hpp"
+#include "policy/policy.hpp"
 #include "server/gate/face.hpp"
 #include "server/http/router.hpp"
 
@@ -18,9 +21,13 @@ struct Call {
     http::Exchange& exchange;
     std::string tenant;
     http::Parameters parameters;
+    bool by_bearer = false; ///< the key came as Authorization
 };
 
 using Answer = Result<http::Response>;
+
+/// The member "policy": a preset's name or a document; without it what everybody has.
+[[nodiscard]] Result<policy::Policy> read_policy(const json::Reader& reader);
 
 /// The routes and what answers them. A sandbox belongs to the tenant its label names; one without a label,
 /// made on the command line, to the default tenant.
@@ -56,9 +63,22 @@ private:
     Task<Answer> prove(Call& call);
     Task<Answer> receipts(Call& call);
     Task<Answer> list_snapshots(Call& call);
+    Task<Answer> get_snapshot(Call& call);
     Task<Answer> restore(Call& call);
     Task<Answer> remove_snapshot(Call& call);
+    // event_calls.cpp
     Task<Answer> events(Call& call);
+    Task<Answer> follow_events(Call& call, LedgerQuery query);
+    Task<Result<std::vector<LedgerEvent>>> own_events(const std::string& tenant, LedgerQuery& query,
+                                                      std::map<std::string, bool>& ours, bool& more);
+    // policy_calls.cpp
+    Task<Answer> list_policies(Call& call);
+    Task<Answer> show_policy(Call& call);
+    Task<Answer> check_policy(Call& call);
+    Task<Answer> explain_policy(Call& call);
+    Task<Answer> sandbox_policy(Call& call);
+    // port_calls.cpp
+    Task<Answer> reach_port(Call& call);
     // exec_calls.cpp
     Task<Answer> start_exec(Call& call);
     Task<Answer> list_execs(Call& call);
@@ -69,6 +89,8 @@ private:
     Task<Answer> send_signal(Call& call);
     Task<Answer> kill_exec(Call& call);
     Task<Answer> resize(Call& call);
+    Task<Result<ExecRecord>> exec_of(const Call& call, const SandboxRecord& record);
+    Task<Answer> stream_exec(Call& call); // stream_calls.cpp
     // file_calls.cpp
     Task<Answer> read_file(Call& call);
     Task<Answer> write_file(Call& call);
@@ -76,6 +98,10 @@ private:
     Task<Answer> list_files(Call& call);
     Task<Answer> stat_file(Call& call);
     Task<Answer> make_dir(Call& call);
+    Task<Answer> read_tree(Call& call);
+    Task<Answer> write_tree(Call& call);
+    Task<Result<UniqueFd>> spooled(Call& call);
+    Task<Status> send_file(http::Exchange& exchange, int file, std::string_view type);
     Task<Answer> describe_all(Call& call);
 
     /// The tenant's own sandbox that the path names; NotFound for everybody else's.
@@ -84,7 +110,6 @@ private:
     Task<Result<SandboxRecord>> usable(const Call& call);
     Task<Result<SnapshotRecord>> snapshot_of(const Call& call);
     Task<Result<json::Value>> body_of(Call& call);
-    [[nodiscard]] static bool owned(const SandboxSpec& spec, const std::string& tenant);
     /// In charge of an exec's timeout and of recording its end.
     Task<void> attend(SandboxRecord record, ExecSpec spec);
     [[nodiscard]] Lifecycle& lifecycle() { return ground_.berth.lifecycle(); }

@@ -15,6 +15,7 @@
 #include "core/exec_reader.hpp"
 #include "lifecycle/documents.hpp"
 #include "server/own/api.hpp"
+#include "server/own/exec_words.hpp"
 
 namespace berth::own {
 
@@ -26,18 +27,6 @@ using namespace asio::experimental::awaitable_operators;
 
 constexpr auto kKeepalive = 15s;
 constexpr std::size_t kInputLimit = std::size_t{16} << 20;
-
-Result<TerminalSize> read_size(const json::Reader& reader)
-{
-    TerminalSize out;
-    BERTH_TRY(const auto rows, reader.at("rows"));
-    BERTH_TRY(const auto height, rows.integer(1, 65535));
-    BERTH_TRY(const auto columns, reader.at("columns"));
-    BERTH_TRY(const auto width, columns.integer(1, 65535));
-    out.rows = static_cast<std::uint16_t>(height);
-    out.columns = static_cast<std::uint16_t>(width);
-    return out;
-}
 
 Result<ExecSpec> read_exec(const json::Reader& reader)
 {
@@ -95,7 +84,29 @@ Result<std::uint64_t> write_id_of(const http::RequestHead& head)
     return static_cast<std::uint64_t>(number);
 }
 
-/// What an exec refuses because of what it is or what was done to it before is the caller's affair.
+} // namespace
+
+Result<TerminalSize> read_size(const json::Reader& reader)
+{
+    TerminalSize out;
+    BERTH_TRY(const auto rows, reader.at("rows"));
+    BERTH_TRY(const auto height, rows.integer(1, 65535));
+    BERTH_TRY(const auto columns, reader.at("columns"));
+    BERTH_TRY(const auto width, columns.integer(1, 65535));
+    out.rows = static_cast<std::uint16_t>(height);
+    out.columns = static_cast<std::uint16_t>(width);
+    return out;
+}
+
+Result<std::uint64_t> first_event(const http::RequestHead& head)
+{
+    const auto* const after = head.parameter("after");
+    const std::string_view last = after != nullptr ? std::string_view(*after) : head.value("last-event-id");
+    if (last.empty()) return 0;
+    BERTH_TRY(const auto number, parse_int(last, 0, INT64_MAX - 1, "after"));
+    return static_cast<std::uint64_t>(number) + 1;
+}
+
 Error refusal(Error error, const std::string& exec)
 {
     const auto as = [&](Code code, std::string message) {
@@ -114,8 +125,6 @@ Error refusal(Error error, const std::string& exec)
     default: return error;
     }
 }
-
-} // namespace
 
 Task<void> Api::attend(SandboxRecord record, ExecSpec spec)
 {
@@ -163,28 +172,25 @@ Task<Answer> Api::list_execs(Call& call)
     co_return http::json_response(200, document);
 }
 
+Task<Result<ExecRecord>> Api::exec_of(const Call& call, const SandboxRecord& record)
+{
+    if (!is_id(call.parameters[1], "exec_")) co_return fail(Code::NotFound, "no such exec");
+    co_return co_await lifecycle().find_exec(record, call.parameters[1]);
+}
+
 Task<Answer> Api::get_exec(Call& call)
 {
     BERTH_CO_TRY(const auto record, co_await record_of(call));
-    if (!is_id(call.parameters[1], "exec_")) co_return fail(Code::NotFound, "no such exec");
-    BERTH_CO_TRY(const auto exec, co_await lifecycle().find_exec(record, call.parameters[1]));
+    BERTH_CO_TRY(const auto exec, co_await exec_of(call, record));
     co_return http::json_response(200, documents::exec(exec));
 }
 
 Task<Answer> Api::exec_events(Call& call)
 {
     auto& exchange = call.exchange;
-    const auto& head = exchange.head();
     BERTH_CO_TRY(const auto record, co_await record_of(call));
-    if (!is_id(call.parameters[1], "exec_")) co_return fail(Code::NotFound, "no such exec");
-    BERTH_CO_TRY(const auto exec, co_await lifecycle().find_exec(record, call.parameters[1]));
-    std::uint64_t from = 0;
-    const auto* const after = head.parameter("after");
-    const std::string_view last = after != nullptr ? std::string_view(*after) : head.value("last-event-id");
-    if (!last.empty()) {
-        BERTH_CO_TRY(const auto number, parse_int(last, 0, INT64_MAX - 1, "after"));
-        from = static_cast<std::uint64_t>(number) + 1;
-    }
+    BERTH_CO_TRY(const auto exec, co_await exec_of(call, record));
+    BERTH_CO_TRY(const auto from, first_event(exchange.head()));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
     ExecReader reader(*where, Lifecycle::handle(record), exec.id, from);
     if (!co_await exchange.begin(200, {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}}))

@@ -4,6 +4,7 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "base/brief.hpp"
+#include "base/io.hpp"
 #include "base/strings.hpp"
 #include "server/gate/spool.hpp"
 #include "server/own/api.hpp"
@@ -57,27 +58,81 @@ Task<Answer> Api::read_file(Call& call)
     BERTH_CO_TRY(const auto record, co_await usable(call));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
     BERTH_CO_TRY(const auto opened, co_await where->open_file(Lifecycle::handle(record), file));
+    BERTH_CO_CHECK(co_await send_file(call.exchange, opened.get(), "application/octet-stream"));
+    co_return http::Response{};
+}
+
+/// The receiver of an upload, from its beginning.
+Task<Result<UniqueFd>> Api::spooled(Call& call)
+{
+    BERTH_CO_TRY(auto spool, co_await gate::Spool::open(ground_));
+    for (;;) {
+        BERTH_CO_TRY(auto piece, co_await call.exchange.read());
+        if (piece.empty()) break;
+        BERTH_CO_CHECK(co_await spool.add(std::move(piece)));
+    }
+    co_return co_await spool.finish();
+}
+
+/// It is made aside first: what cannot be read is an error, and not an answer that breaks off.
+Task<Answer> Api::read_tree(Call& call)
+{
+    BERTH_CO_TRY(const auto directory, path_of(call.exchange.head()));
+    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_TRY(auto spool, co_await gate::Spool::open(ground_));
+    BERTH_CO_TRY(const auto file, co_await spool.finish());
+    std::uint64_t size = 0;
+    const ByteSink sink = [&](std::string_view bytes) -> Status {
+        size += bytes.size();
+        if (size > gate::kUploadLimit.count)
+            return fail(Code::Exhausted, "a tree of more than {} bytes", gate::kUploadLimit.count);
+        return write_all(file.get(), bytes);
+    };
+    BERTH_CO_CHECK(co_await where->read_archive(Lifecycle::handle(record), directory, {}, sink));
+    BERTH_CO_CHECK(co_await send_file(call.exchange, file.get(), "application/x-tar"));
+    co_return http::Response{};
+}
+
+Task<Answer> Api::write_tree(Call& call)
+{
+    BERTH_CO_TRY(const auto directory, path_of(call.exchange.head()));
+    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_TRY(const auto file, co_await spooled(call));
+    const ByteSource source = [&]() -> Result<std::string> {
+        std::string piece(kPiece, '\0');
+        const auto n = ::read(file.get(), piece.data(), piece.size());
+        if (n < 0) return fail_errno("reading an upload");
+        piece.resize(static_cast<std::size_t>(n));
+        return piece;
+    };
+    BERTH_CO_CHECK(co_await where->write_archive(Lifecycle::handle(record), directory, source,
+                                                 ArchiveLimits::whole_tree()));
+    co_return http::empty_response();
+}
+
+Task<Status> Api::send_file(http::Exchange& exchange, int file, std::string_view type)
+{
     struct stat st{};
-    if (::fstat(opened.get(), &st) != 0) co_return fail_errno("looking at {}", printable(file.path));
+    if (::fstat(file, &st) != 0) co_return fail_errno("looking at what is to be sent");
     const auto size = static_cast<std::uint64_t>(st.st_size);
-    auto& exchange = call.exchange;
-    BERTH_CO_CHECK(co_await exchange.begin(200, {{"Content-Type", "application/octet-stream"}}, size));
+    BERTH_CO_CHECK(co_await exchange.begin(200, {{"Content-Type", std::string(type)}}, size));
     std::string piece;
     for (std::uint64_t sent = 0; sent < size && exchange.head().method != "HEAD";) {
         const auto n = co_await ground_.pool.call([&]() -> ssize_t {
             piece.resize(std::min<std::uint64_t>(kPiece, size - sent));
-            return ::pread(opened.get(), piece.data(), piece.size(), static_cast<off_t>(sent));
+            return ::pread(file, piece.data(), piece.size(), static_cast<off_t>(sent));
         });
         if (n <= 0) {
             exchange.drop(); // it shrank meanwhile
-            co_return http::Response{};
+            co_return Status{};
         }
         piece.resize(static_cast<std::size_t>(n));
         BERTH_CO_CHECK(co_await exchange.write(piece));
         sent += static_cast<std::uint64_t>(n);
     }
-    (void)co_await exchange.finish();
-    co_return http::Response{};
+    co_return co_await exchange.finish();
 }
 
 Task<Answer> Api::write_file(Call& call)
@@ -94,13 +149,7 @@ Task<Answer> Api::write_file(Call& call)
     }
     BERTH_CO_TRY(const auto record, co_await usable(call));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_TRY(auto spool, co_await gate::Spool::open(ground_));
-    for (;;) {
-        BERTH_CO_TRY(auto piece, co_await call.exchange.read());
-        if (piece.empty()) break;
-        BERTH_CO_CHECK(co_await spool.add(std::move(piece)));
-    }
-    BERTH_CO_TRY(contents.source, co_await spool.finish());
+    BERTH_CO_TRY(contents.source, co_await spooled(call));
     BERTH_CO_CHECK(co_await where->fill_file(Lifecycle::handle(record), file, std::move(contents)));
     co_return http::empty_response();
 }

@@ -7,6 +7,7 @@
 #include "core/spec_json.hpp"
 #include "lifecycle/documents.hpp"
 #include "policy/document.hpp"
+#include "server/gate/tenant.hpp"
 #include "server/own/api.hpp"
 
 namespace berth::own {
@@ -37,19 +38,6 @@ Result<std::map<std::string, std::string>> texts_at(const json::Reader& reader, 
     for (const auto& [key, value] : members) {
         BERTH_TRY(out[key], value.string());
     }
-    return out;
-}
-
-/// What a client may ask for: nothing that names the host's own files, network or devices.
-Result<policy::Policy> read_policy(const json::Reader& reader)
-{
-    BERTH_TRY(const auto there, reader.find("policy"));
-    if (!there) return policy::preset("sandbox");
-    if (there->value().is_string()) {
-        BERTH_TRY(const auto name, there->string());
-        return policy::preset(name);
-    }
-    BERTH_TRY(auto out, policy::parse(json::dump(there->value()), policy::Syntax::Json));
     return out;
 }
 
@@ -85,7 +73,7 @@ Result<AcquireRequest> read_request(const json::Reader& reader, const std::strin
     BERTH_TRY(out.spec.labels, texts_at(reader, "labels"));
     for (const auto& [name, value] : out.spec.labels)
         if (name.starts_with("berth.")) return reader.refuse("labels that begin with 'berth.' are ours");
-    out.spec.labels["berth.tenant"] = tenant;
+    out.spec.labels[std::string(gate::kTenantLabel)] = tenant;
     BERTH_TRY(out.spec.policy, read_policy(reader));
     if (out.spec.policy.network == policy::Network::Host)
         return fail(Code::Denied, "network 'host' cannot be had through the server");
@@ -117,6 +105,13 @@ Task<Answer> Api::create(Call& call)
     BERTH_CO_TRY(auto request, read_request(json::Reader(body), call.tenant));
     request.backend = ground_.backend;
     BERTH_CO_TRY(const bool proven, proof_wished(json::Reader(body)));
+    // What its key finds is there already.
+    BERTH_CO_TRY(const auto known, co_await ground_.pool.call([&]() -> Result<bool> {
+        if (request.key.empty()) return false;
+        BERTH_TRY(const auto found, ground_.berth.store().find_key(request.key));
+        return found.has_value();
+    }));
+    BERTH_CO_TRY(const auto room, co_await gate::room_for(ground_, call.tenant, known ? 0 : 1));
     BERTH_CO_TRY(const auto made, co_await (proven ? proving().acquire(std::move(request))
                                                    : lifecycle().acquire(std::move(request))));
     co_return shown(made.tier == Tier::Fresh ? 201 : 200, documents::acquired(made));
@@ -130,7 +125,7 @@ Task<Answer> Api::list(Call& call)
         BERTH_CO_TRY(const auto page,
                      co_await ground_.pool.call([&] { return ground_.berth.store().list(query); }));
         for (const auto& record : page)
-            if (owned(record.spec, call.tenant)) out.emplace_back(documents::record(record));
+            if (gate::owned(record.spec, call.tenant)) out.emplace_back(documents::record(record));
         if (page.size() < query.limit) break;
         query.after = page.back().id();
     }
@@ -195,6 +190,7 @@ Task<Answer> Api::fork(Call& call)
         BERTH_CO_TRY(const auto number, count->integer(1, 100));
         wish.count = static_cast<std::size_t>(number);
     }
+    BERTH_CO_TRY(const auto room, co_await gate::room_for(ground_, call.tenant, wish.count));
     BERTH_CO_TRY(const auto made, co_await lifecycle().fork(record.id(), wish));
     json::Array forks;
     for (const auto& one : made.forks) forks.emplace_back(documents::record(one));
@@ -245,15 +241,22 @@ Task<Answer> Api::list_snapshots(Call& call)
                  co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
     json::Array out;
     for (const auto& one : all)
-        if (!one.internal && owned(one.spec, call.tenant)) out.emplace_back(documents::snapshot(one));
+        if (!one.internal && gate::owned(one.spec, call.tenant)) out.emplace_back(documents::snapshot(one));
     json::Object document;
     document["snapshots"] = std::move(out);
     co_return shown(200, std::move(document));
 }
 
+Task<Answer> Api::get_snapshot(Call& call)
+{
+    BERTH_CO_TRY(const auto snapshot, co_await snapshot_of(call));
+    co_return shown(200, documents::snapshot(snapshot));
+}
+
 Task<Answer> Api::restore(Call& call)
 {
     BERTH_CO_TRY(const auto snapshot, co_await snapshot_of(call));
+    BERTH_CO_TRY(const auto room, co_await gate::room_for(ground_, call.tenant));
     BERTH_CO_TRY(const auto made, co_await lifecycle().restore(snapshot.id, {.as_new = true}));
     co_return shown(201, documents::acquired(made));
 }
@@ -263,32 +266,6 @@ Task<Answer> Api::remove_snapshot(Call& call)
     BERTH_CO_TRY(const auto snapshot, co_await snapshot_of(call));
     BERTH_CO_CHECK(co_await lifecycle().remove_snapshot(snapshot.id));
     co_return http::empty_response();
-}
-
-Task<Answer> Api::events(Call& call)
-{
-    LedgerQuery query;
-    if (const auto* const after = call.exchange.head().parameter("after")) {
-        BERTH_CO_TRY(const auto number, parse_int(*after, 0, INT64_MAX, "after"));
-        query.after = static_cast<std::uint64_t>(number);
-    }
-    BERTH_CO_TRY(const auto events,
-                 co_await ground_.pool.call([&] { return ground_.berth.store().ledger(query); }));
-    std::map<std::string, bool> ours;
-    json::Array out;
-    for (const auto& event : events) {
-        query.after = event.sequence;
-        auto known = ours.find(event.sandbox);
-        if (known == ours.end()) {
-            const auto record = co_await lifecycle().find(event.sandbox);
-            known = ours.emplace(event.sandbox, record && owned(record->spec, call.tenant)).first;
-        }
-        if (known->second) out.emplace_back(documents::ledger(event));
-    }
-    json::Object document;
-    document["events"] = std::move(out);
-    document["after"] = query.after; // where to go on
-    co_return shown(200, std::move(document));
 }
 
 } // namespace berth::own

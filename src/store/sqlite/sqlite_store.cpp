@@ -2,6 +2,7 @@
 #include "store/sqlite/sqlite_store.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "base/log.hpp"
 #include "base/unique_fd.hpp"
@@ -81,10 +82,13 @@ Status copy_all(Connection& db, const Copies& copies)
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path, const Clock& clock)
 {
     {
-        // Made by us, so that SQLite gives its journal the same mode; one that is there is left alone.
-        const UniqueFd made(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+        // Made by us, so that SQLite gives its journal the same mode; one that is there is left alone, and
+        // not even opened: closing it would free the locks of every other store of this process on the same
+        // file (fcntl(2)), and the next process to leave would take its journal away.
+        const UniqueFd made(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
         if (!made && errno == ENOSPC) return no_room_in(path.substr(0, path.find_last_of('/')));
-        if (!made) return fail_errno("opening the store {}", path);
+        if (!made && (errno != EEXIST || ::access(path.c_str(), R_OK | W_OK) != 0))
+            return fail_errno("opening the store {}", path);
     }
     BERTH_TRY(auto writes, Connection::open(path));
     Copies copies(path);

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -222,6 +223,31 @@ def check_serve(stage: Stage):
     assert said["key"] not in log
 
 
+def check_sandbox_of_a_session(stage: Stage):
+    """Not on the host but in a sandbox that is made for the session and shows the workspace."""
+    stage.serve("--backend", "local", "--workspace", str(stage.ws))
+    (stage.ws / "dot.png").write_bytes(PIXEL)
+    patch = "*** Begin Patch\n*** Add File: sub/new.txt\n+hello\n*** End Patch"
+    run = stage.codex([command(FORBIDDEN.format(out="/usr/x") + "; hostname"), apply_patch(patch), view_image("dot.png")],
+                      "-s", "workspace-write")
+    assert "in:yes" in run.output() and "out:yes" not in run.output() and "git:yes" not in run.output(), run.output()
+    assert socket.gethostname() not in run.output(), run.output()
+    assert (stage.ws / "sub/new.txt").read_text() == "hello\n", run.results
+    assert "data:image" in run.results[2], run.results
+    # What stood for names that must not be made goes a moment after the command.
+    left = {".git", ".git/HEAD", "dot.png", "in.txt", "sub", "sub/new.txt"}
+    until = time.monotonic() + 20
+    while set(stage.tree()) != left and time.monotonic() < until:
+        time.sleep(0.05)
+    assert set(stage.tree()) == left, stage.tree()
+    before = stage.tree()
+    run = stage.codex([command(f"echo changed > in.txt; touch {stage.ws}/no; true")], "-s", "read-only")
+    until = time.monotonic() + 20
+    while stage.tree() != before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert stage.tree() == before
+
+
 def check_deny_profile(stage: Stage):
     """A profile with its own rules: what is denied stays out of reach."""
     if stage.version < (0, 166):
@@ -233,6 +259,23 @@ def check_deny_profile(stage: Stage):
                '[permissions.tight.filesystem.":workspace_roots"]\n"." = "write"\n"secrets" = "deny"\n')
     run = stage.codex([command("cat secrets/key; touch ok && echo in:yes; ls /opt >/dev/null 2>&1 && echo opt:yes; true")], config=profile)
     assert "in:yes" in run.output() and "hidden-words" not in run.output() and "opt:yes" not in run.output(), run.output()
+
+
+def check_pattern_profile(stage: Stage):
+    """A profile with patterns: what they name is out of reach, also when the command has made it itself."""
+    if stage.version < (0, 166):
+        return
+    stage.serve()
+    (stage.ws / "deep").mkdir()
+    for name in ("a.env", "deep/b.env"):
+        (stage.ws / name).write_text("hidden-words")
+    profile = ('default_permissions = "tight"\n[permissions.tight.filesystem]\n":minimal" = "read"\nglob_scan_max_depth = 3\n'
+               '[permissions.tight.filesystem.":workspace_roots"]\n"." = "write"\n"**/*.env" = "deny"\n')
+    run = stage.codex([command("cat a.env deep/b.env; mv a.env b; cat b; echo hidden-words > c.env; cat c.env; echo fine > d; cat d")],
+                      config=profile)
+    output = run.results[0]  # what the model is told: of a command that was denied something codex tells no event
+    assert "fine" in output and "denied" in output and "hidden-words" not in output, output
+    assert (stage.ws / "a.env").read_text() == "hidden-words" and not (stage.ws / "c.env").exists()
 
 
 def main() -> int:

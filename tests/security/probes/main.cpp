@@ -21,8 +21,9 @@ int say(const std::string& line)
 int main(int argc, char** argv)
 {
     const probe::Words words(argv + (argc > 1 ? 2 : 1), argv + argc);
-    for (const auto probes : {probe::file_probes(), probe::mount_probes(), probe::process_probes(),
-                              probe::kernel_probes(), probe::network_probes(), probe::load_probes()})
+    for (const auto probes :
+         {probe::file_probes(), probe::mount_probes(), probe::process_probes(), probe::kernel_probes(),
+          probe::network_probes(), probe::load_probes(), probe::pattern_probes()})
         for (const auto& entry : probes) {
             if (argc < 2 || std::strcmp(argv[1], entry.name) != 0) continue;
             const int result = entry.act(words);

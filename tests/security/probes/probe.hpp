@@ -25,6 +25,7 @@ std::span<const Entry> process_probes();
 std::span<const Entry> kernel_probes();
 std::span<const Entry> network_probes();
 std::span<const Entry> load_probes();
+std::span<const Entry> pattern_probes();
 
 /// 0 or errno of a call that answers -1 for failure.
 inline int outcome(long result) { return result < 0 ? errno : 0; }

@@ -23,5 +23,23 @@ TEST(Base64, TakesEveryByte)
     EXPECT_EQ(base64_encode(std::string_view("\0\0\0\0", 4)), "AAAAAA==");
 }
 
+TEST(Base64, ComesBackWhateverItsLength)
+{
+    std::string bytes;
+    for (int i = 0; i < 520; ++i) {
+        EXPECT_EQ(base64_decode(base64_encode(bytes)), bytes) << i;
+        bytes += static_cast<char>(i * 7);
+    }
+    EXPECT_EQ(base64_decode("-_-_"), std::string("\xfb\xff\xbf"));
+    EXPECT_FALSE(base64_decode("ab\xff="));
+    EXPECT_FALSE(base64_decode("ab c"));
+}
+
+TEST(Hex, HasTwoSmallDigitsForEachByte)
+{
+    EXPECT_EQ(hex_encode(std::string_view("\0\x7f\xab\xff", 4)), "007fabff");
+    EXPECT_EQ(hex_decode(hex_encode("any bytes")), "any bytes");
+}
+
 } // namespace
 } // namespace berth

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "keeping/exec_follower.hpp"
+#include "keeping/exec_logs.hpp"
 #include "keeping/log_writer.hpp"
 
 namespace berth::keeping {
@@ -58,6 +60,31 @@ TEST_F(Log, IsReadAsOneOfAKeeper)
     EXPECT_EQ(events[3].status.code(), 7);
     EXPECT_EQ(events[4].kind, Kind::Closed);
     EXPECT_TRUE(*ExecLog::open(directory_.get())->closed());
+}
+
+TEST_F(Log, TheOldestThatAreOverGoAndThoseThatRunStay)
+{
+    ASSERT_EQ(::mkdirat(directory_.get(), "exec", 0700), 0);
+    std::vector<std::string> names;
+    for (int i = 0; i < 6; ++i) {
+        names.push_back(fmt::format("exec_0000000000000000000000000{}", i));
+        const auto place = path_ + "/exec/" + names.back();
+        ASSERT_EQ(::mkdir(place.c_str(), 0700), 0);
+        const UniqueFd own(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        auto writer = *LogWriter::begin(*ExecLog::create(own.get(), ExecLog::Streams::Separate), 1_MiB);
+        ASSERT_TRUE(writer.start(42));
+        if (i == 1) continue; // still at work
+        ASSERT_TRUE(writer.exit(0));
+        ASSERT_TRUE(writer.close());
+    }
+    ASSERT_TRUE(trim_logs(directory_.get(), 6));
+    EXPECT_TRUE(open_log(directory_.get(), names[0]));
+    ASSERT_TRUE(trim_logs(directory_.get(), 2));
+    std::vector<bool> there;
+    for (const auto& name : names) there.push_back(open_log(directory_.get(), name).has_value());
+    EXPECT_EQ(there, (std::vector<bool>{false, true, false, false, true, true}));
+    ASSERT_TRUE(trim_logs(directory_.get(), 2));
+    EXPECT_TRUE(open_log(directory_.get(), names[1]));
 }
 
 TEST_F(Log, IsContinuedByAnotherWriterAndTellsTheGap)

@@ -247,6 +247,51 @@ TEST_F(Gc, LeavesAloneWhatIsOlderThanTheStore)
     EXPECT_FALSE(std::filesystem::exists(payload));
 }
 
+TEST_F(Gc, WhatSomebodyDidSinceTheScanIsNotUndone)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ASSERT_TRUE(run_task(one->lifecycle->stop("demo", 1s)));
+    auto other = process();
+    world_->after_scan = [&] {
+        world_->after_scan = {};
+        (void)must(run_task(other->lifecycle->use("demo")));
+    };
+    must_collect(*one);
+    EXPECT_EQ(world_->instances.at(made.record.native).state, State::Running);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo"))->state, State::Running) << "not stopped, as it was seen";
+}
+
+TEST_F(Gc, AServersSweepHoldsDeadlinesAndOnlyNowAndThenAsksTheBackend)
+{
+    auto one = process();
+    const bool over = false;
+    const auto made = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Stop))));
+    const auto left = must(run_task(one->lifecycle->acquire(wish("other"))));
+    clock_.time += 2min;
+    const auto first = run_task(one->lifecycle->sweep(Sweep::Deadlines, over));
+    ASSERT_TRUE(first);
+    EXPECT_THAT(first->actions, Contains(Field(&GcAction::what, "stop")));
+    EXPECT_EQ(world_->scans, 0u);
+    world_->instances.at(left.record.native).state = State::Stopped; // behind everybody's back
+    ASSERT_TRUE(run_task(one->lifecycle->sweep(Sweep::All, over)));
+    EXPECT_EQ(world_->scans, 1u);
+    EXPECT_EQ(run_task(one->lifecycle->find("other"))->state, State::Stopped);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo"))->state, State::Stopped);
+    EXPECT_EQ(told(*one, "berth.sandbox_idle_stopped"), 1u);
+}
+
+TEST_F(Gc, ASweepThatIsOverBeginsNothing)
+{
+    auto one = process();
+    const bool over = true;
+    (void)must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Destroy))));
+    clock_.time += 2min;
+    const auto report = run_task(one->lifecycle->sweep(Sweep::All, over));
+    ASSERT_TRUE(report);
+    EXPECT_THAT(report->actions, IsEmpty());
+}
+
 TEST_F(Gc, SaysWhichBackendCouldNotBeAsked)
 {
     auto one = process();

@@ -55,5 +55,18 @@ TEST_F(VolumesTest, RemovesATreeThatIsDeeperThanThereAreDescriptors)
     EXPECT_TRUE(std::filesystem::is_empty(dir_));
 }
 
+TEST_F(VolumesTest, ASharedOneIsTheSameForEveryKeyAndAnyOtherIsNot)
+{
+    SandboxSpec one, two;
+    one.volumes = two.volumes = {{.name = "shared:v1", .target = "/data"}, {.name = "own", .target = "/own"}};
+    ASSERT_TRUE(provide(dir_, "first", one));
+    ASSERT_TRUE(provide(dir_, "second", two));
+    EXPECT_EQ(one.volumes[0].source, two.volumes[0].source);
+    EXPECT_NE(one.volumes[1].source, two.volumes[1].source);
+    const auto known = list(dir_);
+    ASSERT_TRUE(known) << known.error().line();
+    EXPECT_EQ(known->size(), 3u);
+}
+
 } // namespace
 } // namespace berth::volumes

@@ -81,6 +81,41 @@ TEST(CgroupBase, MovesItselfOnlyWhenAloneAndAllowed)
     EXPECT_EQ(tree.wrote("scope/berth-self/cgroup.procs"), "0") << "itself, and nobody else";
 }
 
+TEST(CgroupBase, OneThatStartsInItsLeafStaysThere)
+{
+    const FakeTree tree;
+    tree.group("", "cpu memory pids", "cpu memory pids", "1\n");
+    tree.group("scope", "cpu memory pids", "", "");
+    tree.group("scope/berth-self", "cpu memory pids", "", fmt::format("{}\n", ::getpid()));
+    const auto base = choose_v2_base(tree.own("scope/berth-self"), MoveSelf::IfNeeded);
+    EXPECT_EQ(base.path, tree.dir / "scope");
+    EXPECT_EQ(base.enabled.count(), 3u);
+    EXPECT_FALSE(tree.dir.has("scope/berth-self/berth-self"));
+}
+
+TEST(CgroupBase, AUnitInOurSliceHasSandboxesBesideIt)
+{
+    const FakeTree tree;
+    tree.group("", "cpu memory pids", "cpu memory pids", "1\n");
+    tree.group("berth.slice", "cpu memory pids", "memory pids", "");
+    tree.group("berth.slice/berth.service", "cpu memory pids", "", fmt::format("{}\n", ::getpid()));
+    const auto base = choose_v2_base(tree.own("berth.slice/berth.service"), MoveSelf::IfNeeded);
+    EXPECT_EQ(base.path, tree.dir / "berth.slice");
+    EXPECT_EQ(base.enabled.count(), 3u);
+    EXPECT_FALSE(tree.dir.has("berth.slice/berth.service/berth-self")) << "it is in a leaf already";
+}
+
+TEST(CgroupBase, AUnitInASliceOfOthersStaysInItsOwn)
+{
+    const FakeTree tree;
+    tree.group("", "cpu memory pids", "cpu memory pids", "1\n");
+    tree.group("system.slice", "cpu memory pids", "cpu memory pids", "");
+    tree.group("system.slice/berth.service", "cpu memory pids", "", fmt::format("{}\n", ::getpid()));
+    tree.group("system.slice/berth.service/berth-self", "", "", "");
+    const auto base = choose_v2_base(tree.own("system.slice/berth.service"), MoveSelf::IfNeeded);
+    EXPECT_EQ(base.path, tree.dir / "system.slice/berth.service");
+}
+
 TEST(CgroupBase, NeverMovesOthers)
 {
     const FakeTree tree;

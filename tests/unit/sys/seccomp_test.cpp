@@ -134,18 +134,21 @@ constexpr long kLastNumber = 600; // beyond every number of today
 
 TEST(Seccomp, EveryJumpStaysInTheProgram)
 {
-    for (const bool set_id : {false, true})
-        for (const bool namespaces : {false, true}) {
-            const Filter filter({.refuse_set_id = set_id, .allow_namespaces = namespaces});
-            const auto& code = filter.code();
-            ASSERT_LT(code.size(), 256u) << "a conditional jump would not reach its answer";
-            for (std::size_t i = 0; i < code.size(); ++i) {
-                if (BPF_CLASS(code[i].code) != BPF_JMP) continue;
-                const bool always = BPF_OP(code[i].code) == BPF_JA;
-                EXPECT_LT(i + 1 + (always ? code[i].k : std::max(code[i].jt, code[i].jf)), code.size()) << i;
-            }
-            EXPECT_EQ(BPF_CLASS(code.back().code), BPF_RET);
+    for (unsigned kind = 0; kind < 32; ++kind) {
+        const Filter filter({.refuse_set_id = (kind & 1) != 0,
+                             .allow_clone3 = (kind & 2) != 0,
+                             .allow_namespaces = (kind & 4) != 0,
+                             .refuse_unix = (kind & 8) != 0,
+                             .supervise_paths = (kind & 16) != 0});
+        const auto& code = filter.code();
+        ASSERT_LT(code.size(), 4096u);
+        for (std::size_t i = 0; i < code.size(); ++i) {
+            if (BPF_CLASS(code[i].code) != BPF_JMP) continue;
+            const bool always = BPF_OP(code[i].code) == BPF_JA;
+            EXPECT_LT(i + 1 + (always ? code[i].k : std::max(code[i].jt, code[i].jf)), code.size()) << i;
         }
+        EXPECT_EQ(BPF_CLASS(code.back().code), BPF_RET);
+    }
 }
 
 TEST(Seccomp, DeniesWhatItNamesAndAllowsTheRest)
@@ -284,6 +287,37 @@ TEST(Seccomp, WithoutAWritableHostDirectorySetIdIsTheSandboxesOwnAffair)
         EXPECT_EQ(filter(call.number, args), kAllow) << call.number;
     }
     EXPECT_EQ(filter(SYS_openat2), kAllow);
+}
+
+// Written out a second time, too: what reaches a file by its path, or changes what a path means.
+const std::set<long> kSupervised{SYS_open,     SYS_openat,    SYS_creat,     SYS_execve,    SYS_execveat,
+                                 SYS_rename,   SYS_renameat,  SYS_renameat2, SYS_link,      SYS_linkat,
+                                 SYS_symlink,  SYS_symlinkat, SYS_unlink,    SYS_unlinkat,  SYS_rmdir,
+                                 SYS_mkdir,    SYS_mkdirat,   SYS_mknod,     SYS_mknodat,   SYS_chmod,
+                                 SYS_fchmodat, 452,           SYS_chown,     SYS_lchown,    SYS_fchownat,
+                                 SYS_utime,    SYS_utimes,    SYS_futimesat, SYS_utimensat, SYS_truncate};
+
+TEST(Seccomp, ASupervisorIsAskedAboutPaths)
+{
+    for (const bool set_id : {false, true}) {
+        const Filter plain({.refuse_set_id = set_id});
+        const Filter filter({.refuse_set_id = set_id, .supervise_paths = true});
+        for (long number = 0; number < kLastNumber; ++number) {
+            std::uint32_t expected = plain(number);
+            if (kSupervised.contains(number)) expected = SECCOMP_RET_USER_NOTIF;
+            for (const long known : {long{SYS_openat2}, 463l, 466l, 469l})
+                if (number == known) expected = refused(ENOSYS);
+            for (const long known : {SYS_setxattr, SYS_lsetxattr, SYS_removexattr, SYS_lremovexattr})
+                if (number == known) expected = refused(ENOTSUP);
+            EXPECT_EQ(filter(number), expected) << "system call " << number;
+        }
+        EXPECT_EQ(filter(SYS_open, {0, O_PATH | O_CLOEXEC}), kAllow) << "nothing can be read from it";
+        EXPECT_EQ(filter(SYS_openat, {0, 0, O_PATH}), kAllow);
+        EXPECT_EQ(filter(SYS_openat, {0, 0, O_WRONLY | O_CREAT, 0644}), SECCOMP_RET_USER_NOTIF);
+        EXPECT_EQ(filter(SYS_openat, {0, 0, O_WRONLY | O_CREAT, 04755}),
+                  set_id ? refused(EPERM) : SECCOMP_RET_USER_NOTIF);
+        EXPECT_EQ(filter(SYS_mkdir, {0, 02755}), set_id ? refused(EPERM) : SECCOMP_RET_USER_NOTIF);
+    }
 }
 
 TEST(Seccomp, RefusesTheX32Numbers)

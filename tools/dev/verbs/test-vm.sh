@@ -1,15 +1,22 @@
 # shellcheck shell=bash
-#: test-vm [--label REGEX]   the local and security suites under Debian 12's own kernel
+#: test-vm [--label REGEX] [-R REGEX]   the local and security suites under Debian 12's own kernel
 #:
 #: Boots linux-image-cloud-amd64 (unpacked, never installed) in QEMU with cgroup
 #: v2 only, and runs every test whose CTest label matches (default:
 #: local|security) as root and, when labelled user, as an ordinary user with a
-#: delegated cgroup. Needs root and 3 GB of memory. The last line is
+#: delegated cgroup; -R chooses by name, as with ctest. Needs root and 3 GB of memory. The last line is
 #: `N passed, N failed, N skipped`; the console stays in build/vm/console.
 #: BERTH_VM_DEADLINE bounds the whole (seconds, 3600). The processor is emulated:
 #: a nested /dev/kvm may be there and fail; BERTH_VM_ACCEL=kvm uses it.
-label='^(local|security)$'
-if [[ ${1:-} == --label ]]; then label=${2:?--label needs a regular expression}; fi
+label='^(local|security)$' name=
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --label) label=${2:?--label needs a regular expression} ;;
+        -R) name=${2:?-R needs a regular expression} ;;
+        *) die 2 "test-vm takes --label REGEX and -R REGEX, not $1" ;;
+    esac
+    shift 2
+done
 need_root test-vm
 need build test vm
 (($(awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo) >= 3000)) ||
@@ -21,7 +28,7 @@ source tools/dev/vm/images.sh
 
 scratch_root vm
 mkdir -p build/vm
-vm_plan "$label" "$SCRATCH/plan"
+vm_plan "$label" "$name" "$SCRATCH/plan"
 say "$(wc -l <"$SCRATCH/plan") test programs"
 kernel=$(vm_kernel)
 base=$(vm_base_image)

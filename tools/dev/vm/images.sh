@@ -1,11 +1,11 @@
 # What ./dev test-vm boots: a kernel, an initrd, a Debian root image, an image with the tests.
 # shellcheck shell=bash
 
-# vm_plan REGEX FILE: the commands of the tests with a matching label, one a line, `user` first
-# where the label allows an ordinary user. The cases of a GoogleTest program become one run of it.
+# vm_plan LABEL NAME FILE: the commands of the tests with a matching label and name, one a line, `user` first
+# where the label allows an ordinary user. The cases of most GoogleTest programs become one run of them.
 vm_plan() {
-    ctest --test-dir build/release --show-only=json-v1 | python3 tools/dev/vm/plan "$1" >"$2"
-    [[ -s $2 ]] || die 1 "no test has a label matching $1"
+    ctest --test-dir build/release --show-only=json-v1 | python3 tools/dev/vm/plan "$1" "$2" >"$3"
+    [[ -s $3 ]] || die 1 "no test has a label matching '$1' and a name matching '$2'"
 }
 
 # vm_kernel: downloads and unpacks Debian's newest cloud kernel of this release; prints the directory.

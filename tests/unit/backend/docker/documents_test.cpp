@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/docker/changes.hpp"
 #include "backend/docker/container.hpp"
 #include "backend/docker/engine.hpp"
 #include "backend/docker/engine_place.hpp"
 #include "backend/docker/frozen_root.hpp"
 #include "backend/docker/holdings.hpp"
 #include "backend/docker/images.hpp"
+#include "backend/docker/snapshot.hpp"
 #include "backend/docker/stats.hpp"
 
 namespace berth::docker {
@@ -189,6 +191,40 @@ TEST(Progress, TellsTheErrorInIt)
     EXPECT_FALSE(other.take("not a document\n"));
     PullReader endless(nobody);
     EXPECT_FALSE(endless.take(std::string(100'000, 'x')));
+}
+
+TEST(SavedImage, EndsWithZerosOrWithTheEnginesWords)
+{
+    EXPECT_TRUE(check_archive_end(std::string(kTarEnd, '\0')));
+    const auto cut = check_archive_end(std::string(kTarEnd - 1, '\0') + "x");
+    ASSERT_FALSE(cut);
+    EXPECT_THAT(cut.error().line(), HasSubstr("it ended in the middle"));
+    EXPECT_FALSE(check_archive_end(std::string(512, '\0'))) << "shorter than any archive";
+    const auto said = check_archive_end(
+        std::string(700, 'y') +
+        "{\"errorDetail\":{\"message\":\"a\"},\"error\":\"write x: no space left on device\"}\r\n");
+    ASSERT_FALSE(said);
+    EXPECT_EQ(said.error().code, Code::Exhausted);
+    EXPECT_THAT(said.error().line(), HasSubstr("no space left on device"));
+}
+
+TEST(EngineEvents, AreThoseOfContainersThatMatter)
+{
+    const auto read = [](std::string_view text) { return parse_event(*json::parse(text)); };
+    const auto died =
+        read(R"({"Type":"container","Action":"die","Actor":{"ID":"abc","Attributes":{}},"timeNano":17})");
+    ASSERT_TRUE(died);
+    EXPECT_EQ(died->container, "abc");
+    EXPECT_EQ(died->nanos, 17);
+    EXPECT_TRUE(died->matters);
+    const auto other =
+        read(R"({"Type":"container","Action":"exec_create: sh","Actor":{"ID":"abc"},"timeNano":18})");
+    ASSERT_TRUE(other);
+    EXPECT_FALSE(other->matters);
+    for (const char* none : {R"({"Type":"image","Action":"pull","Actor":{"ID":"a"},"timeNano":1})", "{}",
+                             "[]", R"({"Type":"container","Action":"die","Actor":7,"timeNano":1})",
+                             R"({"Type":"container","Action":"die","Actor":{"ID":"a"},"timeNano":"x"})"})
+        EXPECT_FALSE(read(none)) << none;
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include "backend/local/sandbox.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
+#include "shell_root.hpp"
 #include "unit/image/oci_builder.hpp"
 
 namespace berth::local {
@@ -19,25 +20,6 @@ namespace {
 using image::OciBuilder;
 using image::RawTar;
 using ::testing::HasSubstr;
-
-/// A static shell; empty when this machine has none.
-std::string busybox()
-{
-    for (const char* path : {"/usr/bin/busybox", "/bin/busybox"}) {
-        auto program = read_file(path, 16_MiB);
-        if (program && program->find("/lib64/ld-linux") == std::string::npos) return *std::move(program);
-    }
-    return {};
-}
-
-RawTar with_shell(const std::string& program)
-{
-    RawTar tar;
-    tar.file("bin/busybox", program, 0755);
-    for (const char* name : {"sh", "cat", "id", "ls", "pwd", "env", "rm", "stat"})
-        tar.symlink(std::string("bin/") + name, "busybox");
-    return tar;
-}
 
 class OciTest : public ::testing::Test {
 protected:

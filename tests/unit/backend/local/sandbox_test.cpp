@@ -359,6 +359,34 @@ TEST_F(SandboxTest, IsLaunchedByACompanionProcessAsWell)
     EXPECT_TRUE(Sandbox::create(*state_, broken, options)->destroy()) << "the companion serves more than one";
 }
 
+TEST_F(SandboxTest, GoesOnWhenItsCompanionProcessIsKilled)
+{
+    auto spawner = sys::Spawner::start();
+    ASSERT_TRUE(spawner) << spawner.error().line();
+    Sandbox::Options options;
+    options.spawner = &*spawner;
+    auto sandbox = Sandbox::create(*state_, spec(), options);
+    ASSERT_TRUE(sandbox) << sandbox.error().line();
+    auto narrow = shell("echo x > /tmp/w && echo wrote; (echo x > ~/w) 2>/dev/null || echo not at home");
+    narrow.policy = sandbox->spec().policy;
+    narrow.policy->files = {
+        {.access = policy::Access::Read, .target = policy::Symbolic{.symbol = policy::Symbol::Root}},
+        {.access = policy::Access::Write, .target = policy::Symbolic{.symbol = policy::Symbol::Tmpdir}}};
+    const auto again = [&] {
+        narrow.id = make_exec_id(system_clock());
+        return run(*sandbox, narrow).out;
+    };
+    EXPECT_EQ(again(), "wrote\nnot at home\n");
+    ::kill(spawner->pid(), SIGKILL);
+    siginfo_t gone{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(spawner->pid()), &gone, WEXITED | WNOWAIT), 0);
+    EXPECT_EQ(again(), "wrote\nnot at home\n");
+    EXPECT_TRUE(sandbox->destroy());
+    auto another = Sandbox::create(*state_, spec(), options);
+    ASSERT_TRUE(another) << another.error().line();
+    EXPECT_TRUE(another->destroy());
+}
+
 TEST_F(SandboxTest, LeavesNothingWhenItCannotBeMade)
 {
     auto bad = spec();

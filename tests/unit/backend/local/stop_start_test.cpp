@@ -11,6 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+namespace fs = std::filesystem;
 
 class StopStart : public LocalFixture {
 protected:
@@ -318,6 +319,43 @@ TEST_F(StopStart, KilledAtEveryStepItGoesOn)
     };
     for (const auto& label : of_stop) walk(label, true);
     for (const auto& label : of_start) walk(label, false);
+}
+
+TEST_F(StopStart, RemovedByAnotherProcessItLeavesNoPlaceholder)
+{
+    const std::string work = dir_ + "/work";
+    fs::create_directories(work);
+    fs::permissions(dir_, fs::perms(0755));
+    auto wanted = spec();
+    wanted.policy = *policy::preset("workspace-write");
+    wanted.policy.limits = {};
+    Mount mount;
+    mount.source = mount.target = work;
+    mount.mode = Mount::Mode::ReadWrite;
+    mount.workspace = true;
+    wanted.mounts = {mount};
+    auto maker = open_backend();
+    const auto made = run_task(maker->create(wanted));
+    ASSERT_TRUE(made) << made.error().line();
+    maker.reset();
+    EXPECT_TRUE(fs::exists(work + "/.git")) << "what a mount lies on";
+    ASSERT_TRUE(run_task(backend_->destroy(*made)));
+    EXPECT_TRUE(fs::is_empty(work));
+    fs::remove_all(work);
+}
+
+TEST_F(StopStart, CommandsThatMayGainPrivilegesRunUnderLimits)
+{
+    if (::geteuid() != 0) GTEST_SKIP() << "needs ids of its own: sudo ./dev test";
+    auto wanted = spec();
+    wanted.policy.privileges = policy::Privileges::Sudo;
+    wanted.policy.limits.pids = 200;
+    const auto sandbox = make(wanted);
+    EXPECT_EQ(run(sandbox, "grep -E 'NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\\n'"),
+              "NoNewPrivs:\t0Seccomp:\t2");
+    ASSERT_TRUE(run_task(backend_->stop(sandbox, Ms(0))));
+    ASSERT_TRUE(run_task(backend_->start(sandbox)));
+    EXPECT_EQ(run(sandbox, "echo on"), "on\n");
 }
 
 } // namespace

@@ -68,6 +68,29 @@ protected:
     std::string dir_, file_;
 };
 
+/// Whether any other process has a lock on the file, as a process without one sees it.
+bool locked_by_others(const std::string& file)
+{
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+        struct flock all{.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0, .l_pid = 0};
+        ::_exit(fd >= 0 && ::fcntl(fd, F_GETLK, &all) == 0 && all.l_type != F_UNLCK ? 1 : 0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status) == 1;
+}
+
+TEST_F(SqliteStoreTest, AnotherOneInTheSameProcessLeavesItItsLocks)
+{
+    const auto first = store();
+    ASSERT_TRUE(first->insert(record(), {}));
+    ASSERT_TRUE(locked_by_others(file_));
+    const auto second = store();
+    EXPECT_TRUE(locked_by_others(file_)) << "whoever leaves next takes the journal away";
+}
+
 TEST_F(SqliteStoreTest, KeepsARecordAcrossOpenings)
 {
     auto wanted = record("demo");

@@ -1,0 +1,102 @@
+#include "backend/docker/changes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/json_reader.hpp"
+#include "keeping/native.hpp"
+
+namespace berth::docker {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kLongestLine = std::size_t{64} << 10;
+constexpr std::array<std::string_view, 9> kActions = {"die",   "died", "destroy", "remove", "pause",
+                                                      "start", "stop", "unpause", "rename"};
+
+std::string moment(WallTime time)
+{
+    const auto nanos = time.time_since_epoch().count();
+    return fmt::format("{}.{:09}", nanos / 1'000'000'000, nanos % 1'000'000'000);
+}
+
+std::string text_of(const std::optional<json::Reader>& member)
+{
+    return member ? member->string().value_or("") : std::string{};
+}
+
+/// Whose containers these are.
+Result<std::vector<SandboxHandle>> ours(const InstanceDirs& dirs, const std::set<std::string>& containers)
+{
+    std::vector<SandboxHandle> out;
+    if (containers.empty()) return out;
+    BERTH_TRY(const auto names, dirs.names());
+    for (const auto& native : names) {
+        const auto directory = dirs.open(native, 0);
+        const auto instance = directory ? read_instance(directory->get()) : Result<Instance>(Instance{});
+        if (instance && containers.contains(instance->container))
+            out.push_back({.sandbox = std::string(keeping::sandbox_of(native)), .native = native});
+    }
+    return out;
+}
+
+} // namespace
+
+std::optional<EngineEvent> parse_event(const json::Value& document)
+{
+    const json::Reader at(document);
+    const auto type = at.find("Type");
+    const auto actor = at.find("Actor");
+    const auto time = at.find("timeNano");
+    if (!type || !actor || !*actor || !time || !*time || text_of(*type) != "container") return std::nullopt;
+    const auto id = (*actor)->find("ID");
+    const auto action = at.find("Action");
+    const auto nanos = (*time)->integer(0, std::int64_t{1} << 62);
+    if (!id || !action || !nanos) return std::nullopt;
+    return EngineEvent{.container = text_of(*id),
+                       .nanos = *nanos,
+                       .matters = std::ranges::find(kActions, text_of(*action)) != kActions.end()};
+}
+
+Result<std::vector<SandboxHandle>> Changes::next(const Where& where, SteadyTime until)
+{
+    const auto& clock = system_clock();
+    for (;;) {
+        const auto left = std::max(until - clock.steady(), SteadyTime::duration(0));
+        const WallTime end = clock.now() + left;
+        json::Object filters;
+        filters["type"] = json::Array{json::Value("container")};
+        std::set<std::string> seen;
+        WallTime last = since_;
+        std::string pending;
+        const auto take = [&](std::string_view bytes) -> Status {
+            pending += bytes;
+            for (std::size_t at; (at = pending.find('\n')) != std::string::npos; pending.erase(0, at + 1)) {
+                const auto document = json::parse(std::string_view(pending).substr(0, at));
+                const auto event = document ? parse_event(*document) : std::nullopt;
+                if (!event) continue;
+                last = std::max(last, WallTime(std::chrono::nanoseconds(event->nanos)));
+                if (event->matters) seen.insert(event->container);
+            }
+            if (pending.size() > kLongestLine)
+                return fail(Code::Unavailable, "the engine's events have no end of line");
+            // Whoever waits hears of it now; the rest is asked for from there on.
+            if (!seen.empty()) return fail(Code::Exhausted, "enough events");
+            return {};
+        };
+        const auto told = where.engine.call(
+            {.target = fmt::format("/events?since={}&until={}&filters={}", moment(since_), moment(end),
+                                   url_encode(json::dump(filters)))},
+            {.patience = std::chrono::ceil<std::chrono::milliseconds>(left) + 30s, .body = 1_MiB}, take);
+        if (!told && seen.empty()) return std::unexpected(told.error());
+        // One that comes at the very end of what was asked for is asked for again: better twice than never.
+        since_ = seen.empty() ? end : last + 1ns;
+        BERTH_TRY(auto changed, ours(where.dirs, seen));
+        if (!changed.empty() || clock.steady() >= until) return changed;
+    }
+}
+
+} // namespace berth::docker

@@ -86,23 +86,17 @@ sys::Slot empty_tree(sys::StepList& list, std::string_view mode)
 /// An empty directory over a directory, an empty file over a file: one of the two fits.
 void cover(sys::StepList& list, const Attachment& deny)
 {
-    const std::string& path = deny.rule->path;
-    const auto directory =
-        list.open_beneath({}, path, O_PATH | O_DIRECTORY | O_CLOEXEC, kNoLinks, sys::kMissing);
-    list.move_mount(deny.directory, directory, sys::kMissing);
-    list.close(directory, sys::kMissing);
-    list.close(deny.directory);
-    const auto file = list.open_file_beneath({}, path, O_PATH | O_CLOEXEC, kNoLinks, sys::kMissing);
-    list.move_mount(deny.tree, file, sys::kMissing);
-    list.close(file, sys::kMissing);
-    list.close(deny.tree);
+    list.cover(deny.rule->path, deny.directory, deny.tree);
+    for (const auto tree : {deny.directory, deny.tree}) list.close(tree, sys::kMissing);
 }
 
 /// A mode-000 file and a mode-000 directory for each that is denied, to lie over it. They are made in
-/// one file system, which no name leads to afterwards.
+/// one file system, which no name leads to afterwards: what was at its place comes to lie over it, since an
+/// unmount would wait for a grace period of the kernel.
 void make_covers(sys::StepList& list, const policy::BoundFiles& files, std::span<Attachment* const> denied)
 {
     if (denied.empty()) return;
+    const auto before = list.open_tree("/dev/shm", AT_RECURSIVE);
     list.mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=256k,mode=700");
     list.make_file("/dev/shm/file", "", 0, ~0ull, ~0ull);
     for (std::size_t i = 0; i < denied.size(); ++i) {
@@ -116,11 +110,13 @@ void make_covers(sys::StepList& list, const policy::BoundFiles& files, std::span
         list.mkdir(directory, inner.empty() ? 0 : 0711);
         for (const auto& place : inner)
             list.close(list.make_dirs_beneath({}, fmt::format("{}/{}", directory.substr(1), place), 0755));
-        deny.tree = list.open_tree("/dev/shm/file");
-        deny.directory = list.open_tree(directory);
-        for (const auto tree : {deny.tree, deny.directory}) list.mount_attr(tree, MOUNT_ATTR_RDONLY | kInert);
+        deny.tree = list.cover_tree("/dev/shm/file", path, sys::Leaf::File);
+        deny.directory = list.cover_tree(directory, path, sys::Leaf::Directory);
+        for (const auto tree : {deny.tree, deny.directory})
+            list.mount_attr(tree, MOUNT_ATTR_RDONLY | kInert, {}, 0, sys::kMissing);
     }
-    list.unmount("/dev/shm");
+    list.move_mount(before, "/dev/shm");
+    list.close(before);
 }
 
 std::string link_at(const RuleSite& site, const std::string& path)

@@ -61,6 +61,8 @@ struct Runner {
     long drop_caps(const Step& s) noexcept;
     long death_signal(const Step& s) noexcept;
     long open_beneath(const Step& s) noexcept;
+    long cover_tree(const Step& s) noexcept;
+    long cover(const Step& s) noexcept;
     long make_beneath(const Step& s) noexcept;
     long landlock_path(const Step& s) noexcept;
     long check_writable(const Step& s) noexcept;
@@ -188,11 +190,51 @@ long Runner::death_signal(const Step& s) noexcept
 long Runner::open_beneath(const Step& s) noexcept
 {
     open_how how{.flags = s.a, .mode = 0, .resolve = s.b};
-    const long fd = raw(SYS_openat2, slot(s.fd), arg(text(s, 0)), arg(&how), sizeof how);
-    if (fd < 0 || s.c == 0) return fd;
+    return raw(SYS_openat2, slot(s.fd), arg(text(s, 0)), arg(&how), sizeof how);
+}
+
+long open_place(const char* path) noexcept
+{
+    open_how how{
+        .flags = O_PATH | O_CLOEXEC, .mode = 0, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    return raw(SYS_openat2, AT_FDCWD, arg(path), arg(&how), sizeof how);
+}
+
+bool is_missing(long r) noexcept { return r == -ENOENT || r == -ENOTDIR; }
+
+/// 1: a directory, 0: anything else.
+long is_directory(long fd) noexcept
+{
     struct stat st{};
     if (const long r = raw(SYS_fstat, fd, arg(&st)); r < 0) return r;
-    return S_ISDIR(st.st_mode) ? -ENOTDIR : fd;
+    return S_ISDIR(st.st_mode) ? 1 : 0;
+}
+
+long Runner::cover_tree(const Step& s) noexcept
+{
+    if (const long place = open_place(text(s, 1)); place >= 0) {
+        const long kind = is_directory(place);
+        close_fd(place);
+        if (kind < 0) return kind;
+        if (kind != static_cast<long>(s.a)) return -ENOTDIR;
+    } else if (!is_missing(place)) {
+        return place;
+    }
+    return raw(SYS_open_tree, AT_FDCWD, arg(text(s, 0)), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+long Runner::cover(const Step& s) noexcept
+{
+    const long place = open_place(text(s, 0));
+    if (place < 0) return is_missing(place) ? 0 : place;
+    const long kind = is_directory(place);
+    if (kind < 0) return kind;
+    const int tree = image.slots[kind == 1 ? s.fd : s.fd2];
+    if (tree < 0) return -ESTALE;
+    const long r =
+        raw(SYS_move_mount, tree, arg(""), place, arg(""), MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    close_fd(place);
+    return r;
 }
 
 /// Creates a relative path part by part, following no symlink: the tree it is made in may come
@@ -377,6 +419,8 @@ long Runner::one(const Step& s) noexcept
             return raw(SYS_move_mount, slot(s.fd), arg(""), slot(s.fd2), arg(""),
                        MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
         return raw(SYS_move_mount, slot(s.fd), arg(""), AT_FDCWD, arg(text(s, 0)), MOVE_MOUNT_F_EMPTY_PATH);
+    case Op::CoverTree: return cover_tree(s);
+    case Op::Cover: return cover(s);
     case Op::OpenBeneath: return open_beneath(s);
     case Op::MakeBeneath: return make_beneath(s);
     case Op::Close: return close_fd(slot(s.fd));

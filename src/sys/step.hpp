@@ -22,8 +22,9 @@ enum class Op : std::uint32_t {
     MountAttr,      ///< fd, a: set, b: clear, fd2: user namespace, c: flags
     MountAttrPath,  ///< text[0] path, a: set, b: clear, c: flags
     MoveMount,      ///< fd, to fd2 or text[0]
-    OpenBeneath,    ///< fd or cwd, text[0] path, a: open flags, b: resolve flags, c: 1 refuses a directory ->
-                    ///< out
+    CoverTree,      ///< text[0] path, text[1] what it is to cover, a: 1 if that is a directory -> out
+    Cover,          ///< text[0] path; by fd where it is a directory, else by fd2
+    OpenBeneath,    ///< fd or cwd, text[0] path, a: open flags, b: resolve flags -> out
     MakeBeneath,    ///< fd or cwd, text[0] relative path, a: mode, b: kind of the last part -> out
     Close,          ///< fd
     Chdir,          ///< text[0], or fd

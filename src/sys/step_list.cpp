@@ -247,12 +247,27 @@ Slot StepList::open_beneath(Slot dir, std::string_view path, std::uint64_t flags
     return out;
 }
 
-Slot StepList::open_file_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve,
-                                 int tolerate)
+Slot StepList::cover_tree(std::string_view path, std::string_view place, Leaf kind)
 {
-    const Slot out = open_beneath(dir, path, flags, resolve, tolerate);
-    steps_.back().c = 1;
+    const auto from = put(path);
+    const auto at = put(place);
+    const Slot out = empty();
+    Step& s = add(Op::CoverTree);
+    s.text[0] = from;
+    s.text[1] = at;
+    s.a = kind == Leaf::Directory ? 1 : 0;
+    s.out = out.index;
+    s.tolerate = kMissing;
     return out;
+}
+
+void StepList::cover(std::string_view place, Slot directory, Slot file)
+{
+    const auto at = put(place);
+    Step& s = add(Op::Cover);
+    s.text[0] = at;
+    s.fd = directory.index;
+    s.fd2 = file.index;
 }
 
 Slot StepList::make_dirs_beneath(Slot dir, std::string_view path, unsigned mode, int tolerate)

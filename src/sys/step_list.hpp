@@ -54,9 +54,12 @@ public:
     void move_mount(Slot tree, Slot target, int tolerate = 0);
     Slot open_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve,
                       int tolerate = 0);
-    /// The same for anything but a directory, which is ENOTDIR.
-    Slot open_file_beneath(Slot dir, std::string_view path, std::uint64_t flags, std::uint64_t resolve,
-                           int tolerate);
+    /// A clone of `path` to cover `place` with; none where that is there and of the other kind, for a clone
+    /// that is closed unused waits for a grace period of the kernel.
+    Slot cover_tree(std::string_view path, std::string_view place, Leaf kind);
+    /// Covers `place`, if it is there, by the one of the two that fits. It may have become another kind of
+    /// thing since they were made: then there is none, and that is a failure.
+    void cover(std::string_view place, Slot directory, Slot file);
     /// Creates `path` below `dir` (the working directory when empty), no symlink followed.
     Slot make_dirs_beneath(Slot dir, std::string_view path, unsigned mode, int tolerate = 0);
     Slot make_file_beneath(Slot dir, std::string_view path);

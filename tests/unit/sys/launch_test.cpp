@@ -1,6 +1,7 @@
 #include "sys/launch.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -50,6 +51,57 @@ TEST(Launch, RunsAProgram)
     auto launched = launch(list, {});
     ASSERT_TRUE(launched) << launched.error().line();
     EXPECT_TRUE(end_of(*std::move(launched)).success());
+}
+
+/// A tmpfs at /tmp with an empty directory "d", an empty file "f" and two trees to cover things with, in a
+/// mount namespace of its own.
+StepList covers(bool user)
+{
+    StepList list;
+    if (user) {
+        list.write_file("/proc/self/setgroups", "deny");
+        list.write_file("/proc/self/uid_map", fmt::format("0 {} 1", ::geteuid()));
+        list.write_file("/proc/self/gid_map", fmt::format("0 {} 1", ::getegid()));
+    }
+    list.make_private();
+    list.mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m");
+    for (const char* name : {"/tmp/d", "/tmp/over"}) list.mkdir(name, 0755);
+    for (const char* name : {"/tmp/f", "/tmp/over/inside", "/tmp/cover"})
+        list.make_file(name, "", 0644, ~0ull, ~0ull);
+    return list;
+}
+
+std::uint64_t mount_namespace(bool user) { return CLONE_NEWNS | (user ? CLONE_NEWUSER : 0); }
+
+TEST(Launch, CoversAPlaceByWhatFitsIt)
+{
+    const bool user = ::geteuid() != 0;
+    StepList list = covers(user);
+    for (const char* place : {"/tmp/d", "/tmp/f", "/tmp/missing"}) {
+        const Slot directory = list.cover_tree("/tmp/over", place, Leaf::Directory);
+        const Slot file = list.cover_tree("/tmp/cover", place, Leaf::File);
+        list.cover(place, directory, file);
+    }
+    list.exec_path({"/bin/sh"},
+                   {"sh", "-c", "test -e /tmp/d/inside && test -f /tmp/f && ! test -e /tmp/missing"}, {});
+    auto launched = launch(list, {.namespaces = mount_namespace(user)});
+    ASSERT_TRUE(launched) << launched.error().line();
+    EXPECT_TRUE(end_of(*std::move(launched)).success());
+}
+
+TEST(Launch, FailsWhereAPlaceToCoverBecameAnotherKindOfThing)
+{
+    const bool user = ::geteuid() != 0;
+    StepList list = covers(user);
+    const Slot directory = list.cover_tree("/tmp/over", "/tmp/d", Leaf::Directory);
+    const Slot file = list.cover_tree("/tmp/cover", "/tmp/d", Leaf::File);
+    list.say("covering it");
+    list.cover("/tmp/f", directory, file);
+    list.exec_path({"/bin/true"}, {"true"}, {});
+    const auto launched = launch(list, {.namespaces = mount_namespace(user)});
+    ASSERT_FALSE(launched);
+    EXPECT_EQ(launched.error().sys.value(), ESTALE) << launched.error().line();
+    EXPECT_THAT(launched.error().message, HasSubstr("covering it"));
 }
 
 TEST(Launch, TellsTheExitCodeOfTheProgram)

@@ -57,6 +57,20 @@ TEST(proc, learn_machine_id)
     EXPECT_NE(first, host + "\n");
 }
 
+TEST(proc, learn_boot_id)
+{
+    const std::string path = "/proc/sys/kernel/random/boot_id";
+    const auto first = answer("cat " + path);
+    EXPECT_EQ(first.size(), 37u);
+    EXPECT_NE(answer("cat " + path), first) << "each start has its own";
+    std::ifstream file(path);
+    std::string host;
+    std::getline(file, host);
+    EXPECT_NE(first, host + "\n");
+    EXPECT_EQ(answer("(echo x > " + path + ") 2>/dev/null; (chmod 666 " + path + ") 2>/dev/null; echo $?"),
+              "1\n");
+}
+
 TEST(proc, learn_host_name)
 {
     char name[256] = {};

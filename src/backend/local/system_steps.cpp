@@ -10,6 +10,7 @@
 
 #include "backend/local/plan.hpp"
 #include "base/hooks.hpp"
+#include "base/ids.hpp"
 
 namespace berth::local {
 
@@ -68,6 +69,24 @@ void mask_files(sys::StepList& list, IdMode mode, const std::vector<std::string>
     }
 }
 
+/// The host's says which machine this is, and since when it runs. Each start of a sandbox has one of its own,
+/// so that whoever comes back finds out whether the processes of before are still there.
+void add_boot_id(sys::StepList& list, IdMode mode)
+{
+    constexpr const char* place = "proc/sys/kernel/random/boot_id";
+    if (hooks::wall_off("mask-boot_id")) return;
+    const std::string hex = random_hex(16);
+    const std::string_view id = hex;
+    list.make_file("../boot_id",
+                   fmt::format("{}-{}-4{}-a{}-{}\n", id.substr(0, 8), id.substr(8, 4), id.substr(13, 3),
+                               id.substr(17, 3), id.substr(20)),
+                   0444, ~0ull, ~0ull);
+    list.mount("../boot_id", place, nullptr, MS_BIND, {}, ENOENT);
+    // Mapped root is nobody there; everybody else could write to a file of their own.
+    if (mode != IdMode::Mapped)
+        list.mount(nullptr, place, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kInert, {}, ENOENT);
+}
+
 } // namespace
 
 void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent)
@@ -108,6 +127,7 @@ void add_proc(sys::StepList& list, const Plan& plan, sys::Slot parent)
         list.move_mount(tree, "proc/sys");
         list.close(tree);
     }
+    add_boot_id(list, mode);
 }
 
 void add_dev(sys::StepList& list, const Plan& plan, sys::Slot parent)

@@ -66,6 +66,18 @@ TEST_F(StopStart, KeepsFilesAndTellsItsState)
     EXPECT_EQ(run(sandbox, "cat ~/file; test -d ~/dir && wc -c < /etc/machine-id"), "kept\n33\n");
 }
 
+TEST_F(StopStart, AStartIsABoot)
+{
+    const auto sandbox = make();
+    const char* const ask = "cat /proc/sys/kernel/random/boot_id";
+    const auto first = run(sandbox, ask);
+    EXPECT_EQ(first.size(), 37u);
+    EXPECT_EQ(run(sandbox, ask), first) << "as long as it runs";
+    stop(sandbox);
+    start(sandbox);
+    EXPECT_NE(run(sandbox, ask), first);
+}
+
 TEST_F(StopStart, BothAreIdempotent)
 {
     const auto sandbox = make();

@@ -146,6 +146,18 @@ await check('sandboxes', 'a timeout with lifecycle pause pauses', async () => {
   assert.equal(await again.files.read('/home/user/kept'), 'yes')
   await again.kill()
 })
+if (packageName === 'e2b')
+  await check('sandboxes', 'a pause without memory is a reboot', async () => {
+    const one = await create({ timeoutMs: 1000, lifecycle: { onTimeout: { action: 'pause', keepMemory: false } } })
+    await one.files.write('/home/user/kept', 'yes')
+    const boot = async () => (await one.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout
+    const before = await boot()
+    await until(async () => (await one.getInfo()).state === 'paused')
+    await one.connect()
+    assert.equal(await one.files.read('/home/user/kept'), 'yes')
+    assert.notEqual(await boot(), before)
+    await one.kill()
+  })
 await check('sandboxes', 'auto-resume by a request', async () => {
   const one = await create({ timeoutMs: 60_000, lifecycle: { onTimeout: 'pause', autoResume: true } })
   await (has(one, 'pause') ? one.pause() : one.betaPause())
@@ -224,6 +236,12 @@ await check('commands', 'run with envs, cwd and user', async () => {
   assert.equal(done.stdout, 'y\n/tmp\nuser\n')
   assert.equal((await sandbox.commands.run('whoami; echo $HOME', { user: 'root' })).stdout, 'root\n/root\n')
   assert.equal((await sandbox.commands.run('pwd')).stdout, '/home/user\n')
+})
+await check('commands', 'a program inside can tell where it runs', async () => {
+  const asked = 'echo $E2B_SANDBOX $E2B_SANDBOX_ID $E2B_TEMPLATE_ID; cd /run/e2b; cat .E2B_SANDBOX; echo; cat .E2B_SANDBOX_ID; echo; cat .E2B_TEMPLATE_ID'
+  const [words, ...files] = (await sandbox.commands.run(asked)).stdout.trim().split('\n')
+  assert.deepEqual(words.split(' '), files)
+  assert.deepEqual(files.slice(0, 2), ['true', sandbox.sandboxId])
 })
 await check('commands', 'run in a directory that is not there', async () => {
   await assert.rejects(sandbox.commands.run('true', { cwd: '/no/such' }), /cwd '\/no\/such' does not exist/)
@@ -463,11 +481,11 @@ if (sandbox.git)
 
 // ---------------------------------------------------------------- ports
 /// getHost() names a host; in this mode the two headers say the same.
-function toPort(port, path, options = {}) {
+function toPort(port, path, options = {}, to = sandbox) {
   const url = new URL(process.env.E2B_SANDBOX_URL)
   return new Promise((done, failed) => {
     const request = http.request(
-      { host: url.hostname, port: url.port, path, ...options, headers: { ...options.headers, 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': String(port) } },
+      { host: url.hostname, port: url.port, path, ...options, headers: { ...options.headers, 'E2b-Sandbox-Id': to.sandboxId, 'E2b-Sandbox-Port': String(port) } },
       (answer) => {
         let body = ''
         answer.on('data', (piece) => (body += piece))
@@ -517,6 +535,39 @@ await check('ports', 'a port that is closed is 502', async () => {
   assert.equal(answer.status, 502)
   assert.equal(JSON.parse(answer.body).message, 'The sandbox is running but port is not open')
 })
+await check('ports', 'a closed port in a browser is a page', async () => {
+  const answer = await toPort(8001, '/', { headers: { 'User-Agent': 'Mozilla/5.0 (X11) Firefox/150', Accept: '*/*' } })
+  assert.equal(answer.status, 502)
+  assert.match(answer.body, /<title>Closed Port Error<\/title>/)
+})
+if (packageName === 'e2b')
+  await check('ports', 'a program inside that speaks TLS', async () => {
+    const one = await create({ network: { httpsPorts: [8443], maskRequestHost: 'inside.example:${PORT}' } })
+    assert.deepEqual((await one.getInfo()).network?.httpsPorts, [8443])
+    const program = `
+import http.server, ssl
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'over TLS as ' + self.headers['Host'].encode())
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 8443), H)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain('/tmp/cert.pem', '/tmp/key.pem')
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+`
+    await one.files.write('/tmp/tls.py', program)
+    const make = 'openssl req -x509 -newkey rsa:2048 -keyout /tmp/key.pem -out /tmp/cert.pem -days 1 -nodes -subj /CN=x'
+    await one.commands.run(make)
+    await one.commands.run('python3 /tmp/tls.py', { background: true, timeoutMs: 0 })
+    const answer = await until(async () => {
+      const got = await toPort(8443, '/', {}, one)
+      return got.status === 200 && got
+    })
+    assert.equal(answer.body, 'over TLS as inside.example:8443')
+    await one.kill()
+  })
 await check('ports', 'another protocol by Upgrade', async () => {
   const program = `
 import socket

@@ -59,11 +59,10 @@ Status read_network(const json::Reader& network, NewSandbox& out)
     BERTH_TRY(const bool denied, read_egress(network));
     if (denied) out.allow_internet = false;
     BERTH_TRY(out.public_traffic, fields::flag(network, "allowPublicTraffic", true));
-    BERTH_TRY(out.mask_host, fields::text(network, "maskRequestHost"));
-    if (out.mask_host.find_first_of("\r\n\t ") != std::string::npos)
+    BERTH_TRY(out.ingress.mask_host, fields::text(network, "maskRequestHost"));
+    if (out.ingress.mask_host.find_first_of("\r\n\t ") != std::string::npos)
         return fail(Code::Invalid, "network.maskRequestHost is not a host name");
-    if (present(network, "httpsPorts"))
-        return fail(Code::Invalid, "network.httpsPorts: TLS to ports of the sandbox is not supported");
+    BERTH_TRY(out.ingress.https_ports, read_ports(network, "httpsPorts"));
     return {};
 }
 
@@ -168,6 +167,42 @@ Result<ForkRequest> read_fork(std::string_view text)
     return out;
 }
 
+Result<std::vector<std::uint16_t>> read_ports(const json::Reader& from, std::string_view name)
+{
+    constexpr std::size_t most = 128;
+    std::vector<std::uint16_t> out;
+    BERTH_TRY(const auto there, from.find(name));
+    if (!there) return out;
+    BERTH_TRY(const auto list, there->array());
+    if (list.size() > most) return there->refuse("{} ports, at most {} are taken", list.size(), most);
+    for (const auto& one : list) {
+        BERTH_TRY(const auto port, one.integer(1, 65535));
+        out.push_back(static_cast<std::uint16_t>(port));
+    }
+    return out;
+}
+
+json::Array ports_json(const std::vector<std::uint16_t>& ports)
+{
+    json::Array out;
+    for (const auto port : ports) out.emplace_back(port);
+    return out;
+}
+
+namespace {
+
+/// What is held of what was asked for.
+json::Object network_json(const SandboxView& sandbox)
+{
+    json::Object out;
+    out["allowPublicTraffic"] = sandbox.traffic_token.empty();
+    if (!sandbox.ingress.mask_host.empty()) out["maskRequestHost"] = sandbox.ingress.mask_host;
+    if (!sandbox.ingress.https_ports.empty()) out["httpsPorts"] = ports_json(sandbox.ingress.https_ports);
+    return out;
+}
+
+} // namespace
+
 json::Object sandbox_json(const SandboxView& sandbox)
 {
     json::Object out;
@@ -223,6 +258,7 @@ json::Object detail_json(const SandboxView& sandbox)
     if (!sandbox.token.empty()) out["envdAccessToken"] = sandbox.token;
     // What is held, whatever was asked for: there is no way out.
     out["allowInternetAccess"] = false;
+    out["network"] = network_json(sandbox);
     if (sandbox.domain.empty())
         out["domain"] = nullptr;
     else

@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "base/json.hpp"
+#include "base/json_reader.hpp"
 
 /// The objects of the control plane, as JSON.
 namespace berth::e2b {
@@ -25,6 +26,12 @@ struct VolumeMount {
     std::string path;
 };
 
+/// How traffic comes to the ports of a sandbox.
+struct Ingress {
+    std::string mask_host;                    ///< of maskRequestHost
+    std::vector<std::uint16_t> https_ports{}; ///< whose programs speak TLS
+};
+
 struct NewSandbox {
     std::string template_id;
     std::chrono::seconds timeout{300};
@@ -34,7 +41,7 @@ struct NewSandbox {
     bool secure = true;
     std::optional<bool> allow_internet;
     bool public_traffic = true;
-    std::string mask_host; ///< of maskRequestHost
+    Ingress ingress;
     std::map<std::string, std::string> metadata;
     std::map<std::string, std::string> env;
     std::vector<VolumeMount> volumes;
@@ -78,9 +85,13 @@ struct SandboxView {
     std::map<std::string, std::string> metadata;
     bool auto_pause = false;
     bool auto_resume = false;
+    Ingress ingress;
     std::vector<VolumeMount> volumes;
 };
 
+/// The list at `name`; empty where there is none.
+[[nodiscard]] Result<std::vector<std::uint16_t>> read_ports(const json::Reader& from, std::string_view name);
+[[nodiscard]] json::Array ports_json(const std::vector<std::uint16_t>& ports);
 [[nodiscard]] json::Object sandbox_json(const SandboxView& sandbox);
 [[nodiscard]] json::Object listed_json(const SandboxView& sandbox);
 [[nodiscard]] json::Object detail_json(const SandboxView& sandbox);

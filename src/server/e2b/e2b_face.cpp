@@ -16,6 +16,7 @@
 #include "server/e2b/interpreter.hpp"
 #include "server/e2b/port_proxy.hpp"
 #include "server/e2b/process_service.hpp"
+#include "server/e2b/proxy_answer.hpp"
 #include "server/e2b/volume_content.hpp"
 
 namespace berth::e2b {
@@ -28,11 +29,11 @@ using namespace std::chrono_literals;
 Task<void> send_proxy_error(http::Exchange& exchange, int status, const std::string& sandbox,
                             std::string message)
 {
-    json::Object out;
-    out["sandboxId"] = sandbox;
-    out["message"] = std::move(message);
-    out["code"] = status;
-    (void)co_await exchange.send(http::json_response(status, out));
+    const ProxyRefusal refusal{.status = status,
+                               .sandbox = sandbox,
+                               .message = std::move(message),
+                               .title = status == 502 ? "Sandbox Not Found" : "Sandbox Error"};
+    (void)co_await exchange.send(proxy_answer(exchange.head(), refusal));
 }
 
 /// Paths that only the control plane may use, which here needs none.

@@ -42,7 +42,8 @@ std::string render(const Entry& entry)
     out["alias"] = entry.alias;
     out["token"] = entry.token;
     out["trafficToken"] = entry.traffic_token;
-    out["maskHost"] = entry.mask_host;
+    out["maskHost"] = entry.ingress.mask_host;
+    out["httpsPorts"] = ports_json(entry.ingress.https_ports);
     out["timeout"] = entry.timeout.count();
     out["started"] = count(entry.started);
     out["end"] = count(entry.end);
@@ -76,7 +77,8 @@ Result<Entry> parse_entry(std::string_view text)
     BERTH_TRY(out.alias, fields::text(reader, "alias"));
     BERTH_TRY(out.token, fields::text(reader, "token"));
     BERTH_TRY(out.traffic_token, fields::text(reader, "trafficToken"));
-    BERTH_TRY(out.mask_host, fields::text(reader, "maskHost"));
+    BERTH_TRY(out.ingress.mask_host, fields::text(reader, "maskHost"));
+    BERTH_TRY(out.ingress.https_ports, read_ports(reader, "httpsPorts"));
     BERTH_TRY(const auto timeout, fields::whole(reader, "timeout", 0, INT32_MAX));
     out.timeout = std::chrono::seconds(timeout);
     BERTH_TRY(out.started, time_at(reader, "started"));

@@ -41,7 +41,7 @@ struct Entry {
     std::string alias;
     std::string token;         ///< empty: not secured
     std::string traffic_token; ///< empty: public
-    std::string mask_host;
+    Ingress ingress;
     std::chrono::seconds timeout{300};
     WallTime started{};
     WallTime end{};

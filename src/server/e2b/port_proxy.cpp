@@ -1,7 +1,10 @@
 #include "server/e2b/port_proxy.hpp"
 
+#include <algorithm>
+
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "server/e2b/proxy_answer.hpp"
 #include "server/e2b/rpc.hpp"
 #include "server/gate/port_proxy.hpp"
 
@@ -28,30 +31,30 @@ std::string masked_host(std::string mask, std::uint16_t port)
     return mask;
 }
 
-http::Response closed(const Entry& entry, std::uint16_t port, std::string message)
+http::Response closed(const EnvdCall& call, std::uint16_t port, std::string message)
 {
-    json::Object out;
-    out["sandboxId"] = entry.id;
-    out["message"] = std::move(message);
-    out["port"] = port;
-    out["code"] = 502;
-    return http::json_response(502, out);
+    return proxy_answer(call.exchange.head(), {.sandbox = call.entry->id,
+                                               .message = std::move(message),
+                                               .port = port,
+                                               .title = "Closed Port Error"});
 }
 
 } // namespace
 
 Task<void> proxy_port(EnvdCall& call, std::uint16_t port)
 {
-    const auto inside = co_await gate::dial_port(call.backend, call.handle, port);
+    const auto& ports = call.entry->ingress.https_ports;
+    const bool tls = std::ranges::find(ports, port) != ports.end();
+    const auto inside = co_await gate::dial_port(call.backend, call.handle, port,
+                                                 tls ? gate::PortSpeaks::Tls : gate::PortSpeaks::Plain);
     if (!inside) {
-        (void)co_await call.exchange.send(
-            closed(*call.entry, port, "The sandbox is running but port is not open"));
+        (void)co_await call.exchange.send(closed(call, port, "The sandbox is running but port is not open"));
         co_return;
     }
     gate::PortRequest request{.target = call.exchange.head().target,
-                              .host = masked_host(call.entry->mask_host, port)};
+                              .host = masked_host(call.entry->ingress.mask_host, port)};
     request.for_us = [](std::string_view name, std::string_view) { return for_us(name); };
-    request.refusal = [&](std::string why) { return closed(*call.entry, port, std::move(why)); };
+    request.refusal = [&](std::string why) { return closed(call, port, std::move(why)); };
     const auto turn = call.entry->turns;
     const auto first = co_await (gate::pass_request(call.exchange, **inside, request) ||
                                  rpc::interrupted(call.exchange, call.entry));

@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
+#include "server/e2b/marks.hpp"
 #include "server/e2b/sandboxes_held.hpp"
 #include "server/e2b/start_command.hpp"
 #include "server/e2b/template_name.hpp"
@@ -163,7 +164,7 @@ EntryPtr Sandboxes::fresh(const NewSandbox& wish, const std::string& tenant)
     entry->template_id = wish.template_id;
     entry->token = wish.secure ? random_hex(24) : std::string{};
     entry->traffic_token = wish.public_traffic ? std::string{} : random_hex(24);
-    entry->mask_host = wish.mask_host;
+    entry->ingress = wish.ingress;
     entry->timeout = wish.timeout;
     entry->started = now();
     entry->end = entry->started + wish.timeout;
@@ -212,6 +213,8 @@ Task<Status> Sandboxes::make(EntryPtr entry, NewSandbox wish, std::string snapsh
     }
     entry->record = std::move(made->record);
     entry->made = true;
+    if (const auto where = co_await backend(*entry); where)
+        co_await leave_marks(**where, handle(*entry), *entry);
     co_return Status{};
 }
 
@@ -438,6 +441,7 @@ SandboxView Sandboxes::view(const Entry& entry) const
     out.metadata = entry.metadata;
     out.auto_pause = entry.auto_pause;
     out.auto_resume = entry.auto_resume;
+    out.ingress = entry.ingress;
     out.volumes = entry.volumes;
     // Nothing is promised that is not held: without limits it is the machine's.
     static const auto machine = machine_size();

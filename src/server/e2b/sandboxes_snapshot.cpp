@@ -25,6 +25,7 @@ Task<Result<std::vector<Result<EntryPtr>>>> Sandboxes::fork(EntryPtr entry, Fork
         same.timeout = wish.timeout;
         same.secure = !entry->token.empty();
         same.public_traffic = entry->traffic_token.empty();
+        same.ingress = entry->ingress;
         same.metadata = entry->metadata;
         same.env = entry->env;
         same.volumes = entry->volumes;

@@ -10,6 +10,7 @@
 
 #include "base/strings.hpp"
 #include "server/http/socket_channel.hpp"
+#include "server/http/tls_channel.hpp"
 
 namespace berth::gate {
 
@@ -21,6 +22,7 @@ using namespace asio::experimental::awaitable_operators;
 
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kIdle = 630s;
+constexpr auto kHandshake = 10s;
 constexpr int kTries = 4;
 constexpr auto kBetween = 100ms;
 constexpr std::size_t kPiece = std::size_t{64} << 10;
@@ -242,7 +244,7 @@ Task<void> exchange_with(http::Exchange& exchange, http::Channel& inside, const 
 } // namespace
 
 Task<Result<std::unique_ptr<http::Channel>>> dial_port(Backend& backend, SandboxHandle sandbox,
-                                                       std::uint16_t port)
+                                                       std::uint16_t port, PortSpeaks speaks)
 {
     const auto executor = co_await asio::this_coro::executor;
     Result<UniqueFd> socket = fail(Code::Unavailable, "not dialled");
@@ -263,7 +265,14 @@ Task<Result<std::unique_ptr<http::Channel>>> dial_port(Backend& backend, Sandbox
     stream.assign(asio::generic::stream_protocol(name.ss_family, 0), socket->get(), error);
     if (error) co_return fail(Code::Unavailable, "port {}: {}", port, error.message());
     (void)socket->release();
-    co_return http::make_channel(std::move(stream));
+    if (speaks == PortSpeaks::Plain) co_return http::make_channel(std::move(stream));
+    auto inside = http::make_tls_client_channel(std::move(stream));
+    const auto until = system_clock().steady() + kHandshake;
+    auto first = co_await (http::tls_handshake(*inside, until) || hold_deadlines(*inside));
+    if (auto* const shaken = std::get_if<0>(&first); shaken != nullptr && !*shaken)
+        co_return std::unexpected(
+            std::move(shaken->error()).while_doing(fmt::format("speaking TLS to port {}", port)));
+    co_return inside;
 }
 
 Task<void> pass_request(http::Exchange& exchange, http::Channel& inside, const PortRequest& request)

@@ -11,10 +11,12 @@
 /// Traffic to a port of a sandbox: its program is as little trusted as its client.
 namespace berth::gate {
 
+enum class PortSpeaks { Plain, Tls };
+
 /// A connection to a program inside. One that has just been started may not listen yet: it is waited for a
-/// moment. An error: nobody listens.
-Task<Result<std::unique_ptr<http::Channel>>> dial_port(Backend& backend, SandboxHandle sandbox,
-                                                       std::uint16_t port);
+/// moment. An error: nobody listens, or not in what it is said to speak.
+Task<Result<std::unique_ptr<http::Channel>>>
+dial_port(Backend& backend, SandboxHandle sandbox, std::uint16_t port, PortSpeaks speaks = PortSpeaks::Plain);
 
 /// What of a request the program sees, and what the client sees of us.
 struct PortRequest {

@@ -10,20 +10,27 @@ namespace berth::http {
 namespace asio = boost::asio;
 
 struct TlsContext {
-    asio::ssl::context context{asio::ssl::context::tls_server};
+    explicit TlsContext(asio::ssl::stream_base::handshake_type side)
+        : role(side), context(side == asio::ssl::stream_base::server ? asio::ssl::context::tls_server
+                                                                     : asio::ssl::context::tls_client)
+    {
+    }
+    asio::ssl::stream_base::handshake_type role;
+    asio::ssl::context context;
 };
 
 namespace {
 
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 
-/// The one protocol we speak; a client that offers others chooses it too.
+constexpr unsigned char kOurs[] = "\x08http/1.1"; // the one protocol we speak
+
+/// A client that offers others chooses it too.
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* size, const unsigned char* in,
                     unsigned int in_size, void*)
 {
-    static constexpr unsigned char ours[] = "\x08http/1.1";
     unsigned char* chosen = nullptr;
-    if (SSL_select_next_proto(&chosen, size, &ours[0], sizeof ours - 1, in, in_size) !=
+    if (SSL_select_next_proto(&chosen, size, &kOurs[0], sizeof kOurs - 1, in, in_size) !=
         OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_NOACK;
     *out = chosen;
@@ -40,7 +47,7 @@ public:
     Task<Status> handshake(SteadyTime until)
     {
         read_until_ = until;
-        auto [error] = co_await stream_.async_handshake(asio::ssl::stream_base::server, as_value);
+        auto [error] = co_await stream_.async_handshake(context_->role, as_value);
         read_until_ = kNever;
         if (error) co_return std::unexpected(channel_error(error, late_));
         co_return Status{};
@@ -52,6 +59,9 @@ public:
         auto [error, n] = co_await stream_.async_read_some(asio::buffer(into.data(), into.size()), as_value);
         read_until_ = kNever;
         if (error == asio::error::eof) co_return std::size_t{0};
+        // Many programs hang up without a word of TLS; from one that nobody vouches for that is as good.
+        const bool client = context_->role == asio::ssl::stream_base::client;
+        if (client && error == asio::ssl::error::stream_truncated) co_return std::size_t{0};
         if (error) co_return std::unexpected(channel_error(error, late_));
         co_return n;
     }
@@ -84,7 +94,7 @@ private:
 
 Result<std::shared_ptr<TlsContext>> make_tls_context(const TlsFiles& files)
 {
-    auto out = std::make_shared<TlsContext>();
+    auto out = std::make_shared<TlsContext>(asio::ssl::stream_base::server);
     boost::system::error_code error;
     out->context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                                  asio::ssl::context::no_tlsv1_1 | asio::ssl::context::no_sslv3,
@@ -101,6 +111,18 @@ Result<std::shared_ptr<TlsContext>> make_tls_context(const TlsFiles& files)
 std::unique_ptr<Channel> make_tls_channel(StreamSocket socket, std::shared_ptr<TlsContext> context)
 {
     return std::make_unique<TlsChannel>(std::move(socket), std::move(context));
+}
+
+std::unique_ptr<Channel> make_tls_client_channel(StreamSocket socket)
+{
+    static const auto context = [] {
+        auto made = std::make_shared<TlsContext>(asio::ssl::stream_base::client);
+        boost::system::error_code ignored;
+        made->context.set_verify_mode(asio::ssl::verify_none, ignored);
+        SSL_CTX_set_alpn_protos(made->context.native_handle(), &kOurs[0], sizeof kOurs - 1);
+        return made;
+    }();
+    return std::make_unique<TlsChannel>(std::move(socket), context);
 }
 
 Task<Status> tls_handshake(Channel& channel, SteadyTime until)

@@ -13,7 +13,10 @@ struct TlsContext; ///< OpenSSL's, which stays in one source
 [[nodiscard]] Result<std::shared_ptr<TlsContext>> make_tls_context(const TlsFiles& files);
 [[nodiscard]] std::unique_ptr<Channel> make_tls_channel(StreamSocket socket,
                                                         std::shared_ptr<TlsContext> context);
-/// Of a channel that make_tls_channel made.
+/// To a program that nobody vouches for: whatever certificate it has is taken. TLS here is what the program
+/// speaks, and no protection.
+[[nodiscard]] std::unique_ptr<Channel> make_tls_client_channel(StreamSocket socket);
+/// Of a channel that one of these made.
 Task<Status> tls_handshake(Channel& channel, SteadyTime until);
 
 } // namespace berth::http

@@ -43,6 +43,27 @@ TEST(E2bSandbox, NetworkIsAllOrNothing)
     EXPECT_TRUE(read(R"({"allowOut":[]})"));
 }
 
+TEST(E2bSandbox, PortsThatSpeakTls)
+{
+    const auto read = [](const std::string& ports) {
+        return read_new_sandbox(R"({"templateID":"b","network":{"httpsPorts":)" + ports + "}}",
+                                ApiVersion::V2);
+    };
+    const auto good = read("[8443, 1, 65535]");
+    ASSERT_TRUE(good) << good.error().line();
+    EXPECT_EQ(good->ingress.https_ports, (std::vector<std::uint16_t>{8443, 1, 65535}));
+    std::string many = "[1";
+    for (int i = 0; i < 200; ++i) many += ",1";
+    for (const auto& bad : {std::string("[0]"), std::string("[65536]"), std::string("[-1]"),
+                            std::string(R"(["8443"])"), std::string("8443"), many + "]"})
+        EXPECT_FALSE(read(bad)) << bad;
+
+    SandboxView view;
+    view.ingress = good->ingress;
+    EXPECT_EQ(json::dump(detail_json(view).at("network").as_object()),
+              R"({"allowPublicTraffic":true,"httpsPorts":[8443,1,65535]})");
+}
+
 TEST(E2bSandbox, AnAnswerHasEveryFieldAClientNeeds)
 {
     SandboxView view{.id = "iabc", .template_id = "base"};

@@ -46,8 +46,13 @@ void release(Exec& x)
         close_fd(x.log[s]);
     }
     close_fd(x.index);
-    for (; x.held_count > 0; --x.held_count) close_fd(x.held[x.held_count - 1]);
+    drop_held(x);
     x.state = State::Unknown;
+}
+
+void drop_held(Exec& x)
+{
+    for (; x.held_count > 0; --x.held_count) close_fd(x.held[x.held_count - 1]);
 }
 
 } // namespace berth::keeper

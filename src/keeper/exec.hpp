@@ -54,6 +54,8 @@ Exec* claim_slot();
 
 /// Closes whatever it still holds and frees the slot.
 void release(Exec& x);
+/// What it holds for others: once nobody can write for it any more.
+void drop_held(Exec& x);
 
 constexpr Kind kind_of(const Exec& x, int stream)
 {

@@ -237,6 +237,7 @@ bool tell_all(Exec& x)
     if (!x.exit_told) x.exit_told = append(x, Kind::Exit, 0, 0, x.status);
     if (!x.exit_told) return false;
     if (x.source[0] >= 0 || x.source[1] >= 0) return true;
+    drop_held(x); // whoever reads that it is closed finds them free
     if (!append(x, Kind::Closed, 0, 0, 0)) return false;
     give_back(x);
     release(x); // closes the files; what LIST shows stays

@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kCheckInterval = 5ms; // a chatty exec is not looked at for its end with each line
 constexpr std::size_t kPromptChecks = 3;
+constexpr auto kClosing = 1s; // from the exit of a command to the end of its streams
 
 SteadyTime now() { return system_clock().steady(); }
 
@@ -58,6 +59,29 @@ Task<Result<ExecFollower>> LocalBackend::follower_of(SandboxHandle sandbox, std:
     });
 }
 
+/// Leaves nothing in a workspace that stood there for names. They are held until the command's streams have
+/// ended, mostly a moment after itself; where something it left goes on to write, they go with the sandbox.
+Task<void> LocalBackend::tidy_up(SandboxHandle sandbox, std::string exec, ExecFollower& follower)
+{
+    const auto holds = [&](Sandbox& s) -> Result<bool> { return s.holds_names(exec); };
+    const auto held = co_await with(sandbox, holds);
+    if (!held || !*held) co_return;
+    const auto closed = [&]() -> Result<bool> {
+        BERTH_TRY(const auto directory, open_instance(state_, sandbox.native));
+        BERTH_TRY(const auto log, open_log(directory.get(), exec));
+        return log.closed();
+    };
+    for (const auto until = now() + kClosing; now() < until && clear_growth(follower);) {
+        if (const auto done = co_await pool_.call(closed); !done || *done) break;
+        co_await log_grows(follower, until);
+    }
+    const auto let_go = [&](Sandbox& s) -> Status {
+        s.let_go(exec);
+        return {};
+    };
+    (void)co_await with(sandbox, let_go);
+}
+
 Task<Result<std::optional<Ended>>> LocalBackend::wait(SandboxHandle sandbox, std::string exec,
                                                       SteadyTime until)
 {
@@ -78,6 +102,7 @@ Task<Result<std::optional<Ended>>> LocalBackend::wait(SandboxHandle sandbox, std
         const bool alive = clear_growth(*follower);
         if (alive || follower->keeper_descriptor() < 0) {
             auto ended = co_await with(sandbox, check);
+            if (ended && *ended) co_await tidy_up(sandbox, exec, *follower);
             if (ended && (*ended || last)) co_return ended;
             if (!ended && !is_stopped(ended.error()) && ended.error().code != Code::NotFound) co_return ended;
         }

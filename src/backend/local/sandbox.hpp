@@ -85,6 +85,12 @@ public:
         std::vector<std::string> struck;
     };
     [[nodiscard]] Result<Ended> wait_or_kill(const std::string& exec, std::chrono::milliseconds timeout);
+    /// Whether something stands in a mounted directory for names that the exec may not make. The keeper holds
+    /// it until the exec is closed.
+    [[nodiscard]] bool holds_names(const std::string& exec) const;
+    /// Of an exec that has ended: removes what stood for names, unless somebody holds it still, and ends its
+    /// conversation, of which the keeper has few at a time.
+    void let_go(const std::string& exec);
 
     [[nodiscard]] Status signal(const std::string& exec, int signo);
     /// SIGKILL to everything the exec started, also what daemonized where groups exist.

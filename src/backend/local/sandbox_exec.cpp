@@ -232,7 +232,7 @@ Status Sandbox::resize(const std::string& exec, TerminalSize size)
 
 void Sandbox::forget(const std::string& exec)
 {
-    adopted_.erase(exec);
+    let_go(exec);
     struck_.erase(exec);
     if (const auto number = keeper_id(exec)) keeper_.forget(*number);
     if (!group_) return;

@@ -99,7 +99,7 @@ Result<Sandbox::Ended> Sandbox::wait_or_kill(const std::string& exec, std::chron
         BERTH_TRY(status, wait(exec, kPatience));
     }
     ended.status = status.value_or(ExitStatus::unknown());
-    adopted_.erase(exec); // with its conversation, of which the keeper has few at a time
+    if (!holds_names(exec)) let_go(exec);
     if (!group_) return ended;
     // Counted once, told to everybody who asks.
     const auto [known, first] = struck_.try_emplace(exec);
@@ -107,6 +107,14 @@ Result<Sandbox::Ended> Sandbox::wait_or_kill(const std::string& exec, std::chron
     ended.struck = known->second;
     return ended;
 }
+
+bool Sandbox::holds_names(const std::string& exec) const
+{
+    const auto adopted = adopted_.find(exec);
+    return adopted != adopted_.end() && !adopted->second.protects.locks().empty();
+}
+
+void Sandbox::let_go(const std::string& exec) { adopted_.erase(exec); }
 
 /// In v2 the exec's own group counts the kills that struck it. In v1 only the sandbox's does, as it does
 /// for refused processes on newer kernels; what it has counted since the last look is told.

@@ -356,6 +356,31 @@ TEST_F(StopStart, RemovedByAnotherProcessItLeavesNoPlaceholder)
     fs::remove_all(work);
 }
 
+TEST_F(StopStart, ANarrowerCommandLeavesNoPlaceholderAlsoWhenItsStreamsEndLater)
+{
+    const std::string work = dir_ + "/work";
+    fs::create_directories(work);
+    fs::permissions(dir_, fs::perms(0755));
+    auto wanted = spec();
+    Mount mount;
+    mount.source = mount.target = work;
+    mount.mode = Mount::Mode::ReadWrite;
+    mount.workspace = true;
+    wanted.mounts = {mount};
+    const auto sandbox = make(wanted);
+    // Its child holds the streams, and so the keeper the placeholder, for a while after its own end.
+    auto exec = shell("test -e " + work + "/.git && echo held; sleep 0.2 & exit 3");
+    exec.policy = *policy::preset("workspace-write");
+    exec.policy->limits = {};
+    ASSERT_TRUE(run_task(backend_->exec(sandbox, exec)));
+    const auto ended = run_task(backend_->wait(sandbox, exec.id, system_clock().steady() + 20s));
+    ASSERT_TRUE(ended && *ended);
+    EXPECT_EQ((*ended)->status.code(), 3);
+    EXPECT_TRUE(fs::is_empty(work)) << "what stood for .git is left";
+    ASSERT_TRUE(run_task(backend_->destroy(sandbox)));
+    fs::remove_all(work);
+}
+
 TEST_F(StopStart, CommandsThatMayGainPrivilegesRunUnderLimits)
 {
     if (::geteuid() != 0) GTEST_SKIP() << "needs ids of its own: sudo ./dev test";

@@ -42,6 +42,9 @@ struct AcquireRequest {
     Retention retention;
     OnStateLoss on_loss = OnStateLoss::Restore;
     MakeProgress progress{}; ///< of a new instance
+    /// Asked of a new one before it is anybody's: where this fails it is destroyed, and whoever had the key
+    /// keeps it.
+    std::function<Task<Status>(SandboxRecord)> accept{};
 };
 
 struct Acquired {

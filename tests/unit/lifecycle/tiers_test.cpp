@@ -162,6 +162,22 @@ TEST_F(Tiers, WhatCannotBeMadeSupersedesNothing)
     EXPECT_NE(must(run_task(one->lifecycle->acquire(other))).record.id(), made.record.id());
 }
 
+TEST_F(Tiers, WhatIsMadeFromATemplateDoesNotEndWithTheTimeOfItsBuild)
+{
+    auto one = process();
+    auto build = wish("build");
+    build.retention.lifetime = 1h;
+    must(run_task(one->lifecycle->acquire(build)));
+    const auto built = run_task(one->lifecycle->snapshot("build", {.kind = {}, .note = "template mine"}));
+    const auto other = run_task(one->lifecycle->snapshot("build", {.kind = {}, .note = "as it was"}));
+    ASSERT_TRUE(built && other);
+    ASSERT_TRUE(run_task(one->lifecycle->destroy("build")));
+    const auto made = must(run_task(one->lifecycle->restore(built->record.id, {.as_new = true})));
+    EXPECT_FALSE(made.record.retention.lifetime);
+    const auto again = must(run_task(one->lifecycle->restore(other->record.id, {.as_new = true})));
+    EXPECT_EQ(again.record.retention.lifetime, 1h);
+}
+
 TEST_F(Tiers, TheKeyMovesWhenTheNewOneIsAccepted)
 {
     auto one = process();

@@ -126,7 +126,7 @@ struct GcWish {
 };
 
 enum class Sweep {
-    Deadlines, ///< the idle and the overdue
+    Deadlines, ///< the idle and the overdue, also commands
     All,       ///< also what crashed, and instances against records, on the backends that records name
 };
 

@@ -304,6 +304,7 @@ Task<Result<GcReport>> Lifecycle::sweep(Sweep what, const bool& over)
     if (what == Sweep::Deadlines) co_return report;
     BERTH_CO_TRY(const auto used, co_await collect_dead(wish, report));
     for (const auto& name : used) {
+    BERTH_CO_CHECK(co_await collect_overdue(wish, report));
         auto done = co_await reconcile(name, wish, report);
         if (!done) note(report, "look at backend", name, "it could not be asked", done);
     }
@@ -329,5 +330,6 @@ Task<Status> Lifecycle::clear_up(std::string ref)
     BERTH_CO_CHECK(co_await collect_unused(record.backend));
     co_return Status{};
 }
+    BERTH_CO_CHECK(co_await collect_overdue(wish, report));
 
 } // namespace berth

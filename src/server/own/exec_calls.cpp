@@ -130,9 +130,12 @@ Task<void> Api::attend(SandboxRecord record, ExecSpec spec)
 {
     auto where = co_await lifecycle().backend(record.backend);
     if (!where) co_return;
-    // Its input is its client's, who ends it.
+    // Its input is its client's, who ends it; its time is in its record.
     spec.input = ExecSpec::Stdin::None;
-    const auto ended = co_await (*where)->follow(Lifecycle::handle(record), spec, {});
+    spec.timeout.reset();
+    const auto first = co_await ((*where)->follow(Lifecycle::handle(record), spec, {}) ||
+                                 lifecycle().hold_to_time(record, spec.id));
+    const auto& ended = std::get<0>(first);
     const auto status = ended ? ended->status : ExitStatus::unknown();
     if (leaving_) co_return;
     const auto noted = co_await lifecycle().finish_exec(record, spec.id, status);

@@ -122,7 +122,8 @@ struct GcWish {
     std::optional<std::size_t> keep_last; ///< snapshots of each sandbox
     std::optional<std::chrono::seconds> keep_within;
     std::optional<Bytes> keep_bytes; ///< of all snapshots; the oldest go first
-    const bool* over = nullptr;      ///< whoever asked wants no more of it, once it is true
+    std::chrono::seconds keep_records = std::chrono::hours(24 * 30); ///< of what is destroyed, and its events
+    const bool* over = nullptr; ///< whoever asked wants no more of it, once it is true
 };
 
 enum class Sweep {

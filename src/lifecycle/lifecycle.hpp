@@ -157,6 +157,7 @@ private:
     Task<Status> forget_ended(GcWish wish, GcReport& report, std::size_t most);
     Task<Status> collect_one(SandboxRecord record, GcWish wish, GcReport& report);
     Task<Status> reconcile(std::string backend, GcWish wish, GcReport& report);
+    Task<Status> collect_left(SandboxRecord record, GcWish wish, GcReport& report);
     Task<Result<std::set<std::string>>> collect_dead(GcWish wish, GcReport& report);
     Task<Status> collect_snapshots(GcWish wish, GcReport& report);
 

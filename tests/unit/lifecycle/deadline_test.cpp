@@ -1,5 +1,7 @@
 #include "place.hpp"
 
+#include "store/sqlite/connection.hpp"
+
 namespace berth {
 namespace {
 
@@ -108,6 +110,89 @@ TEST_F(Overdue, AnOutageIsToldAndTriedAgain)
     world_->outage = false;
     must_collect(*one);
     EXPECT_EQ(exec_of(*one, made).outcome, "timed out, signal 9");
+}
+
+/// Sandboxes that are no more, and what is told of them.
+class Dead : public Collecting {
+protected:
+    std::string destroyed(Process& one, const std::string& key)
+    {
+        const auto made = must(run_task(one.lifecycle->acquire(wish(key))));
+        EXPECT_TRUE(run_task(one.lifecycle->destroy(key)));
+        return made.record.id();
+    }
+    static std::size_t events_of(Process& one, const std::string& id)
+    {
+        return one.store->ledger({.sandbox = id})->size();
+    }
+};
+
+TEST_F(Dead, ASweepDoesNotReadThem)
+{
+    auto one = process();
+    const auto id = destroyed(*one, "demo");
+    {
+        // Unreadable, so that whoever reads one says so.
+        auto db = store::Connection::open(data_ + "/store.db");
+        ASSERT_TRUE(db->execute("UPDATE sandbox SET spec='{'"));
+        ASSERT_TRUE(db->execute(
+            "CREATE TEMP TABLE dead AS SELECT * FROM sandbox;"
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<10000) INSERT INTO sandbox "
+            "SELECT printf('sbx_%026d', i), version, key, name, backend, native, state, live, generation, "
+            "spec, "
+            "spec_hash, snapshot, superseded_by, created, last_used, idle, on_idle, lifetime, failure, "
+            "changed, "
+            "due FROM n, dead"));
+    }
+    ASSERT_EQ(one->store->list({.with_dead = true, .limit = 20'000})->size(), 10'000u) << "a page at most";
+    must(run_task(one->lifecycle->acquire(wish("living"))));
+    const bool over = false;
+    EXPECT_THAT(run_task(one->lifecycle->sweep(Sweep::All, over))->actions, IsEmpty());
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty());
+}
+
+TEST_F(Dead, AreForgottenAfterAMonth)
+{
+    auto one = process();
+    destroyed(*one, "first"); // with it the ledger begins
+    const auto old = destroyed(*one, "old");
+    ASSERT_TRUE(one->store->append({{.sandbox = old, .type = "berth.policy_proved"}}));
+    clock_.time += 24h * 29;
+    const auto young = destroyed(*one, "young");
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty());
+    clock_.time += 25h;
+    EXPECT_THAT(must_collect(*one, {.dry_run = true}).actions, Contains(Field(&GcAction::what, "forget")));
+    EXPECT_TRUE(*one->store->find(old));
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "forget")));
+    EXPECT_FALSE(*one->store->find(old));
+    EXPECT_EQ(events_of(*one, old), 1u) << "a receipt outlives its sandbox";
+    EXPECT_EQ(one->store->ledger({.limit = 1})->front().sequence, 1u) << "how old the store is";
+    EXPECT_TRUE(*one->store->find(young));
+    EXPECT_GT(events_of(*one, young), 0u);
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty()) << "once";
+}
+
+TEST_F(Dead, WhatASnapshotIsOfStays)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ASSERT_TRUE(run_task(one->lifecycle->snapshot("demo", {})));
+    ASSERT_TRUE(run_task(one->lifecycle->destroy("demo")));
+    clock_.time += 24h * 400;
+    must_collect(*one);
+    EXPECT_TRUE(*one->store->find(made.record.id()));
+}
+
+TEST_F(Dead, AServerForgetsThemToo)
+{
+    auto one = process();
+    const auto id = destroyed(*one, "demo");
+    clock_.time += 24h * 31;
+    const bool over = false;
+    EXPECT_THAT(run_task(one->lifecycle->sweep(Sweep::Deadlines, over))->actions, IsEmpty());
+    EXPECT_THAT(run_task(one->lifecycle->sweep(Sweep::All, over))->actions,
+                Contains(Field(&GcAction::what, "forget")));
+    EXPECT_FALSE(*one->store->find(id));
 }
 
 } // namespace

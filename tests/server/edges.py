@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import pathlib
 import os
 import subprocess
 import sys
@@ -306,6 +307,40 @@ def a_restart_forgets_neither_tags_nor_terminals_nor_deadlines(server: Server):
         time.sleep(0.1)
     server.api("DELETE", f"/sandboxes/{box.id}")
     return server
+
+
+def watched_by(server: Server) -> int:
+    """Directories that the server has the kernel watch."""
+    folder = pathlib.Path(f"/proc/{server.process.pid}/fdinfo")
+    return sum(line.startswith("inotify wd:") for one in folder.iterdir() for line in one.read_text().splitlines())
+
+
+@check
+def a_watch_of_one_directory_watches_that_alone(server: Server):
+    box = server.create()
+    assert box.run("mkdir -p top/{1..40}/deep")[1]["status"] == "exit status 0"
+    before = watched_by(server)
+    status, one = box.unary("filesystem.Filesystem/CreateWatcher", {"path": "top", "recursive": False})
+    assert status == 200 and watched_by(server) == before + 1, (one, watched_by(server))
+    status, all_below = box.unary("filesystem.Filesystem/CreateWatcher", {"path": "top", "recursive": True})
+    assert status == 200 and watched_by(server) == before + 81, watched_by(server)
+    assert box.run("mkdir top/new; touch top/new/below top/3/inner top/file; mv top/5 top/six; rmdir top/7/deep")[1]["status"] == "exit status 0"
+
+    def seen(watcher: dict, wanted: set[str]) -> set[str]:
+        names: set[str] = set()
+        until = time.monotonic() + 30
+        while not wanted <= names:
+            assert time.monotonic() < until, names
+            _, told = box.unary("filesystem.Filesystem/GetWatcherEvents", watcher)
+            names |= {event["name"] for event in told.get("events", [])}
+        return names
+
+    assert "new/below" in seen(all_below, {"new", "3/inner", "file", "six", "7/deep"})
+    assert not [name for name in seen(one, {"new", "file", "5", "six"}) if "/" in name]
+    for watcher in (one, all_below):
+        assert box.unary("filesystem.Filesystem/RemoveWatcher", watcher) == (200, {})
+    assert watched_by(server) == before
+    server.api("DELETE", f"/sandboxes/{box.id}")
 
 
 # ---------------------------------------------------------------- control plane

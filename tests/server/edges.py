@@ -343,6 +343,42 @@ def a_watch_of_one_directory_watches_that_alone(server: Server):
     server.api("DELETE", f"/sandboxes/{box.id}")
 
 
+@check
+def files_are_composed(server: Server):
+    box = server.create()
+    assert box.run("mkdir parts other; for i in 1 2 3; do printf part$i > parts/$i; done; ln -s 1 parts/link")[1]["status"] == "exit status 0"
+
+    def compose(**wish):
+        status, _, body = box.ask("POST", "/files/compose", json.dumps(wish).encode(), Content_Type="application/json")
+        return status, json.loads(body)
+
+    for bad, code in (({"source_paths": [], "destination": "x"}, 400), ({"source_paths": ["parts/1"], "destination": ""}, 400),
+                      ({"source_paths": ["parts/1", "parts/none"], "destination": "x"}, 404), ({"source_paths": ["parts"], "destination": "x"}, 400),
+                      ({"source_paths": ["parts/link"], "destination": "x"}, 400), ({"source_paths": ["parts/1"], "destination": "parts/../parts/1"}, 400),
+                      ({"source_paths": "parts/1", "destination": "x"}, 400), ({"destination": "x"}, 400)):
+        status, told = compose(**bad)
+        assert status == code, (bad, status, told)
+    assert box.run("ls parts | wc -l; ls x 2>&1 | wc -l")[0].split() == ["4", "1"], "what is refused changes nothing"
+    status, told = compose(source_paths=["parts/2", "/home/user/parts/1", "parts/3"], destination="other/whole")
+    assert (status, told) == (200, {"path": "/home/user/other/whole", "name": "whole", "type": "file"}), told
+    assert box.run("cat other/whole; echo; ls parts; stat -c %U other/whole")[0].split() == ["part2part1part3", "link", "user"]
+    status, _, _ = server.request("POST", "/files/compose", b"{}", {**box.headers(), "X-Access-Token": "wrong"})
+    assert status == 401
+    server.api("DELETE", f"/sandboxes/{box.id}")
+
+
+@check
+def a_page_is_told_the_headers_it_may_send(server: Server):
+    box = server.create()
+    asked = {"Origin": "http://localhost:5173", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,x-access-token"}
+    for headers in (asked, {**box.headers(), **asked}):
+        path = "/files" if "E2b-Sandbox-Id" in headers else "/v1/sandboxes"
+        status, answer, _ = server.request("OPTIONS", path, None, headers)
+        allowed = {name.strip() for name in answer["access-control-allow-headers"].split(",")}
+        assert status == 204 and allowed == {"authorization", "x-access-token"}, (path, status, answer)
+    server.api("DELETE", f"/sandboxes/{box.id}")
+
+
 # ---------------------------------------------------------------- control plane
 
 @check

@@ -54,9 +54,11 @@ Task<Status> set_deadline(Backend& backend, SandboxHandle sandbox, std::chrono::
 Task<void> Lifecycle::hold_to_time(SandboxRecord sandbox, std::string id)
 {
     boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor);
-    auto exec = co_await find_exec(sandbox, std::move(id));
+    auto open = co_await stored([&](Store& store) { return store.execs(sandbox.id(), true); });
     auto where = co_await backend(sandbox.backend);
-    if (exec && where && exec->timeout) {
+    if (!open) open.emplace();
+    const auto exec = std::ranges::find(*open, id, &ExecRecord::id);
+    if (exec != open->end() && where && exec->timeout) {
         PausedTime paused = co_await PausedTime::begin(**where, handle(sandbox), true);
         SteadyTime deadline = clock_.steady() + (*exec->timeout - (clock_.now() - exec->started));
         for (SteadyTime look_at = deadline; clock_.steady() < look_at;) {

@@ -1,4 +1,5 @@
 #include <csignal>
+#include <utility>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -132,10 +133,13 @@ Task<void> Api::attend(SandboxRecord record, ExecSpec spec)
     if (!where) co_return;
     // Its input is its client's, who ends it; its time is in its record.
     spec.input = ExecSpec::Stdin::None;
-    spec.timeout.reset();
-    const auto first = co_await ((*where)->follow(Lifecycle::handle(record), spec, {}) ||
-                                 lifecycle().hold_to_time(record, spec.id));
-    const auto& ended = std::get<0>(first);
+    const bool timed = std::exchange(spec.timeout, std::nullopt).has_value();
+    auto follow = (*where)->follow(Lifecycle::handle(record), spec, {});
+    Result<RunOutcome> ended = fail(Code::Internal, "exec {} was not followed", spec.id);
+    if (timed)
+        ended = std::get<0>(co_await (std::move(follow) || lifecycle().hold_to_time(record, spec.id)));
+    else
+        ended = co_await std::move(follow);
     const auto status = ended ? ended->status : ExitStatus::unknown();
     if (leaving_) co_return;
     const auto noted = co_await lifecycle().finish_exec(record, spec.id, status);

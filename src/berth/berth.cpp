@@ -68,7 +68,7 @@ Task<Result<RunOutcome>> Berth::exec(std::string ref, ExecSpec spec, RunStreams 
     BERTH_CO_CHECK(co_await lifecycle().exec(used.record, spec));
     BERTH_CO_TRY(auto outcome,
                  co_await where->follow(Lifecycle::handle(used.record), spec, std::move(streams)));
-    BERTH_CO_CHECK(co_await lifecycle().finish_exec(used.record, spec.id, outcome.status));
+    BERTH_CO_CHECK(co_await lifecycle().finish_exec(used.record, spec.id, outcome.status, outcome.timed_out));
     for (const auto& note : used.notes) outcome.notes.push_back(note);
     co_return outcome;
 }

@@ -61,8 +61,8 @@ Task<Result<int>> attend(Berth& berth, const Common& common, std::string ref, Ex
     raw.reset();
     if (!outcome) co_return std::unexpected(std::move(outcome).error());
     // The command has run and its code is true; that its end is recorded is the next collection's worry too.
-    if (auto ended = co_await lifecycle.finish_exec(record, exec.id, outcome->status); !ended)
-        say(fmt::format("the end of {} is not recorded yet: {}", exec.id, ended.error().line()));
+    const auto ended = co_await lifecycle.finish_exec(record, exec.id, outcome->status, outcome->timed_out);
+    if (!ended) say(fmt::format("the end of {} is not recorded yet: {}", exec.id, ended.error().line()));
     const int code = finish(*outcome, common, exec);
     if (stream.unwritten()) co_return report(*stream.unwritten(), common, kOwnFailure);
     co_return code;

@@ -10,6 +10,7 @@
 #include "cli/attended_exec.hpp"
 #include "cli/exec_options.hpp"
 #include "cli/exec_yield.hpp"
+#include "cli/mind.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 
@@ -31,6 +32,7 @@ Result<int> run_detached(Berth& berth, const Options& o, const ExecSpec& exec)
     auto& lifecycle = berth.lifecycle();
     BERTH_TRY(const auto acquired, berth.run(lifecycle.use(o.ref)));
     BERTH_CHECK(berth.run(lifecycle.exec(acquired.record, exec)));
+    if (exec.timeout) leave_minder(berth.data(), acquired.record.id(), exec.id);
     if (o.common.json) {
         std::cout << exec_line(acquired, exec.id) << std::flush;
         return 0;

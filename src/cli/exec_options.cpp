@@ -65,9 +65,6 @@ Result<ExecSpec> exec_spec(const ExecOptions& o, std::vector<std::string> comman
     struct stat st{};
     if (company == Company::Stays && ::fstat(STDIN_FILENO, &st) == 0) exec.input = ExecSpec::Stdin::Open;
     if (!o.timeout.empty()) {
-        if (company == Company::Leaves)
-            return fail(Code::Invalid, "--timeout needs somebody who stays: write -- timeout {} CMD instead",
-                        printable(o.timeout, 20));
         BERTH_TRY(exec.timeout, parse_duration(o.timeout));
         if (exec.timeout->count() <= 0) return fail(Code::Invalid, "--timeout must be longer than zero");
     }

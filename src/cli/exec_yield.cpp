@@ -8,6 +8,7 @@
 #include "base/json.hpp"
 #include "base/strings.hpp"
 #include "cli/exec_options.hpp"
+#include "cli/mind.hpp"
 #include "lifecycle/yield.hpp"
 
 namespace berth::cli {
@@ -64,7 +65,9 @@ Result<int> run_yielding(Berth& berth, const Common& common, const std::string& 
     auto& lifecycle = berth.lifecycle();
     BERTH_TRY(const auto acquired, berth.run(lifecycle.use(ref)));
     if (!common.json) say_unless_attached(acquired);
+    const bool minded = exec.timeout.has_value();
     BERTH_TRY(const auto answer, berth.run(yield_start(lifecycle, acquired.record, std::move(exec), wish)));
+    if (minded && !answer.status) leave_minder(berth.data(), acquired.record.id(), answer.exec);
     if (common.json) {
         std::cout << json::dump(document(acquired, answer)) << std::endl;
     } else {

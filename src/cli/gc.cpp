@@ -18,6 +18,7 @@ struct GcOptions {
     std::optional<std::string> keep_last;
     std::optional<std::string> keep_within;
     std::optional<std::string> keep_bytes;
+    std::optional<std::string> keep_records;
 };
 
 Result<GcWish> wish_of(const GcOptions& o)
@@ -36,6 +37,9 @@ Result<GcWish> wish_of(const GcOptions& o)
     }
     if (o.keep_bytes) {
         BERTH_TRY(wish.keep_bytes, parse_bytes(*o.keep_bytes));
+    }
+    if (o.keep_records) {
+        BERTH_TRY(wish.keep_records, parse_seconds("--keep-records", *o.keep_records));
     }
     return wish;
 }
@@ -101,6 +105,9 @@ int gc_verb(int argc, char** argv)
     app.add_option("--keep-within", o.keep_within, "Keep snapshots that are younger")->type_name("TIME");
     app.add_option("--keep-bytes", o.keep_bytes, "Keep at most this much of snapshots; the oldest go first")
         ->type_name("SIZE");
+    app.add_option("--keep-records", o.keep_records,
+                   "How long records of sandboxes that are gone are kept, with their events (default 30d)")
+        ->type_name("TIME");
     add_common(app, o.common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;

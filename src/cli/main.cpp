@@ -52,6 +52,7 @@ const std::vector<Verb>& verbs()
         {"conformance", "Check that a backend does what every backend must", conformance_verb},
         {"completion", "Print a completion script for a shell", completion_verb},
         {"version", "Print the version", version_verb},
+        {"mind", "Stay with a command that has a timeout", mind_verb, true},
         {"help", "Print this", help_verb, true},
     };
     return all;

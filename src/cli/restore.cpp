@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/strings.hpp"
+#include "cli/local_build.hpp"
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
@@ -36,11 +37,16 @@ Result<int> pretend(Berth& berth, const RestoreOptions& o)
     return print_document(document);
 }
 
-Result<int> restore(const RestoreOptions& o, const CLI::App& app)
+Result<int> restore(RestoreOptions& o, const CLI::App& app)
 {
     if (app.get_option("--name")->count() > 0) BERTH_CHECK(check_sandbox_name(o.wish.name));
     if (app.get_option("--key")->count() > 0) BERTH_CHECK(check_key(o.wish.key));
     BERTH_TRY(const auto berth, open_berth(o.common));
+    BERTH_TRY(const auto built, find_template(berth->store(), o.snapshot));
+    if (built) {
+        o.snapshot = built->id;
+        o.wish.as_new = true;
+    }
     if (o.dry_run) return pretend(*berth, o);
     BERTH_TRY(const auto acquired, berth->run(berth->lifecycle().restore(o.snapshot, o.wish)));
     if (o.common.json) return print_document(acquired_json(acquired));
@@ -58,7 +64,9 @@ int restore_verb(int argc, char** argv)
         "Example:\n  berth restore snap_01jd7f3\n  berth restore snap_01jd7f3 --name second-try\n",
         "berth restore");
     RestoreOptions o;
-    app.add_option("snapshot", o.snapshot, "An id, or a prefix of one")->type_name("SNAP")->required();
+    app.add_option("snapshot", o.snapshot, "An id, or a prefix of one; or a template that was built here")
+        ->type_name("SNAP")
+        ->required();
     app.add_flag("--new", o.wish.as_new, "A new sandbox, also while the old one lives");
     app.add_option("--name", o.wish.name, "Of the new sandbox")->type_name("NAME");
     app.add_option("--key", o.wish.key, "Of the new sandbox")->type_name("KEY");

@@ -5,6 +5,7 @@
 
 #include "base/brief.hpp"
 #include "base/strings.hpp"
+#include "cli/local_build.hpp"
 #include "cli/progress.hpp"
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
@@ -100,20 +101,34 @@ Result<int> import(const TemplateOptions& o)
 
 Result<int> list(const TemplateOptions& o)
 {
-    BERTH_TRY(const auto path, state_path(o.common));
-    BERTH_TRY(const auto images, distribution::Images::open(path));
+    BERTH_TRY(const auto berth, open_berth(o.common, Room::Reads));
+    BERTH_TRY(const auto images, distribution::Images::open(berth->data()));
     BERTH_TRY(const auto all, images.list());
+    BERTH_TRY(const auto built, list_templates(berth->store()));
     if (o.common.json) {
         json::Array out;
         for (const auto& one : all) out.emplace_back(image_json(one));
         json::Object document;
         document["images"] = std::move(out);
+        json::Array templates;
+        for (const auto& one : built) {
+            json::Object shown;
+            shown["name"] = *template_name(one);
+            shown["snapshot"] = one.id;
+            shown["bytes"] = one.bytes;
+            shown["created"] = rfc3339(one.created);
+            templates.emplace_back(std::move(shown));
+        }
+        document["templates"] = std::move(templates);
         return print_document(document);
     }
     Table table({"NAME", "DIGEST", "SIZE", "AGE"});
     for (const auto& one : all)
         table.add({cell(one.name.empty() ? "-" : one.name, 120), one.digest.substr(0, 12),
                    brief(Bytes{one.bytes}), brief(system_clock().now() - one.created)});
+    for (const auto& one : built)
+        table.add({cell(*template_name(one), 120), one.id, brief(Bytes{one.bytes}),
+                   brief(system_clock().now() - one.created)});
     return print(table.text());
 }
 
@@ -137,6 +152,21 @@ Status check_unused(Berth& berth, const std::string& path)
     return {};
 }
 
+/// Sandboxes that were made from it have what they need of its layers.
+Result<int> remove_built(Berth& berth, const TemplateOptions& o, const SnapshotRecord& built)
+{
+    if (!o.dry_run) BERTH_CHECK(berth.run(berth.lifecycle().remove_snapshot(built.id)));
+    if (!o.common.json) {
+        say(fmt::format("{} {}", o.dry_run ? "would remove" : "removed", *template_name(built)));
+        return 0;
+    }
+    json::Object document;
+    document["name"] = *template_name(built);
+    document["snapshot"] = built.id;
+    document["dry_run"] = o.dry_run;
+    return print_document(document);
+}
+
 Result<int> remove(const TemplateOptions& o)
 {
     BERTH_TRY(const auto berth, open_berth(o.common));
@@ -147,6 +177,10 @@ Result<int> remove(const TemplateOptions& o)
     for (const auto& one : all) {
         const bool digest = o.name.size() >= 8 && one.digest.starts_with(o.name);
         if (digest || (reference && one.name == reference->text())) found = &one;
+    }
+    if (found == nullptr) {
+        BERTH_TRY(const auto built, find_template(berth->store(), o.name));
+        if (built) return remove_built(*berth, o, *built);
     }
     if (found == nullptr)
         return fail(Code::NotFound, "no image '{}': berth template ls lists them", printable(o.name, 100));
@@ -168,12 +202,12 @@ int template_verb(int argc, char** argv)
 {
     CLI::App app(
         "Images from registries, for the roots of sandboxes: pulled once, then --template image:NAME; and\n"
-        "templates built at a server.\n\n"
+        "templates built here or at a server.\n\n"
         "Example:\n"
         "  berth template pull alpine:3.20\n"
         "  berth run --template image:alpine:3.20 -- cat /etc/os-release\n"
         "  berth template import docker-archive:mine.tar mine:1\n"
-        "  berth template build --backend e2b Dockerfile --name mine\n",
+        "  berth template build --backend local Dockerfile --name mine && berth restore mine\n",
         "berth template");
     TemplateOptions o;
     auto* pull_it = app.add_subcommand("pull", "Fetch an image; a name that is there is asked for again");
@@ -197,7 +231,7 @@ int template_verb(int argc, char** argv)
     rm->add_option("name", o.name, "Its name, or the beginning of its digest")->type_name("NAME")->required();
     rm->add_flag("--dry-run", o.dry_run, "Say what would be removed, and remove nothing");
     TemplateBuildOptions build;
-    auto* build_it = app.add_subcommand("build", "Build one at an E2B server, from a Dockerfile");
+    auto* build_it = app.add_subcommand("build", "Build one here or at an E2B server, from a Dockerfile");
     add_template_build(*build_it, build);
     for (auto* verb : {pull_it, take, ls, rm, build_it}) add_common(*verb, o.common);
     app.require_subcommand(1);

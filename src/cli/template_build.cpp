@@ -6,6 +6,7 @@
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "cli/dockerfile.hpp"
+#include "cli/local_build.hpp"
 #include "cli/session.hpp"
 
 namespace berth::cli {
@@ -39,12 +40,26 @@ void add_steps(const DockerStep& from, std::vector<e2b::BuildStep>& to)
     }
 }
 
-Result<e2b_client::TemplateWish> wish_of(const TemplateBuildOptions& o)
+Result<Dockerfile> read_dockerfile(const TemplateBuildOptions& o)
 {
     BERTH_TRY(const auto text, read_file(o.file, 4_MiB));
     auto file = parse_dockerfile(text);
     if (!file) return std::unexpected(std::move(file).error().while_doing("reading " + printable(o.file)));
     for (const auto& one : file->skipped) say(one + " says nothing a template has");
+    return file;
+}
+
+std::string context_of(const TemplateBuildOptions& o)
+{
+    const auto slash = o.file.rfind('/');
+    const auto beside = slash == std::string::npos ? "." : slash == 0 ? "/" : o.file.substr(0, slash);
+    return o.context.empty() ? beside : o.context;
+}
+
+Result<e2b_client::TemplateWish> wish_of(const TemplateBuildOptions& o)
+{
+    auto file = read_dockerfile(o);
+    if (!file) return std::unexpected(std::move(file).error());
     e2b_client::TemplateWish wish;
     wish.what.name = o.name;
     wish.what.tags = o.tags;
@@ -62,11 +77,28 @@ Result<e2b_client::TemplateWish> wish_of(const TemplateBuildOptions& o)
     for (const auto& step : file->steps) add_steps(step, wish.start.steps);
     wish.start.start_cmd = o.start.empty() ? file->start : o.start;
     wish.start.ready_cmd = o.ready;
-    const auto slash = o.file.rfind('/');
-    const auto beside = slash == std::string::npos ? "." : slash == 0 ? "/" : o.file.substr(0, slash);
-    wish.context = o.context.empty() ? beside : o.context;
+    wish.context = context_of(o);
     wish.force = o.force;
     return wish;
+}
+
+/// What only a server does with its templates is refused by name.
+Result<int> build_local(const TemplateBuildOptions& o, const Common& common)
+{
+    BERTH_CHECK(check_template_name(o.name));
+    if (!o.tags.empty() || o.cpus != 0 || !o.memory.empty() || !o.start.empty() || !o.ready.empty())
+        return fail(Code::Unsupported,
+                    "--tag, --cpus, --memory, --start and --ready are for a server's templates");
+    LocalBuildWish wish{.file = {}, .name = o.name, .context = context_of(o), .force = o.force};
+    BERTH_TRY(wish.file, read_dockerfile(o));
+    if (!wish.file.start.empty()) say("CMD and ENTRYPOINT are not started in sandboxes of this machine");
+    BERTH_TRY(const auto berth, open_berth(common));
+    BERTH_TRY(const auto built, build_here(*berth, common, wish));
+    if (!common.json) return print(o.name + "\n");
+    json::Object out;
+    out["name"] = o.name;
+    out["snapshot"] = built.id;
+    return print_document(out);
 }
 
 } // namespace
@@ -75,7 +107,10 @@ void add_template_build(CLI::App& app, TemplateBuildOptions& o)
 {
     app.add_option("file", o.file, "A Dockerfile")->type_name("FILE")->required();
     app.add_option("--name", o.name, "What it is called: NAME or NAME:TAG")->type_name("NAME")->required();
-    app.add_option("--backend", o.backend, "Where: e2b (E2B_API_KEY and E2B_API_URL say which server)")
+    app.add_option(
+           "--backend", o.backend,
+           "Where: local (this machine, without a server and without a network), or e2b (E2B_API_KEY and "
+           "E2B_API_URL say which server)")
         ->type_name("NAME")
         ->capture_default_str();
     app.add_option("--context", o.context, "The directory COPY takes files from; else the file's own")
@@ -91,11 +126,13 @@ void add_template_build(CLI::App& app, TemplateBuildOptions& o)
 
 Result<int> template_build(const TemplateBuildOptions& o, const Common& common)
 {
+    if (o.backend == "local") return build_local(o, common);
     if (o.backend != "e2b")
-        return fail(Code::Unsupported,
-                    "backend {} builds no templates: --backend e2b builds one at an E2B server, which berth "
-                    "serve is, too",
-                    printable(o.backend, 40));
+        return fail(
+            Code::Unsupported,
+            "backend {} builds no templates: --backend local builds one here, e2b one at an E2B server, "
+            "which berth serve is, too",
+            printable(o.backend, 40));
     BERTH_TRY(auto wish, wish_of(o));
     BERTH_TRY(auto config, e2b_client::read_config(e2b_client::config_environment()));
     e2b_client::Api api(std::move(config));

@@ -36,6 +36,7 @@ int detach_verb(int argc, char** argv);
 int volume_verb(int argc, char** argv);
 int template_verb(int argc, char** argv);
 int exec_verb(int argc, char** argv);
+int mind_verb(int argc, char** argv);
 int shell_verb(int argc, char** argv);
 int logs_verb(int argc, char** argv);
 int kill_verb(int argc, char** argv);

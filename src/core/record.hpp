@@ -84,7 +84,14 @@ struct ExecRecord {
     std::string user;
     WallTime started{};
     WallTime ended{};    ///< zero: it runs, as far as is known
-    std::string outcome; ///< "exit 0", "signal 9", "unknown", or why it was not started
+    std::string outcome; ///< "exit 0", "signal 9", "timed out, signal 9", "unknown", or why not started
+    /// What is left when whoever minds its timeout is killed: how long it may run, how long its sandbox had
+    /// been paused when it was started, when somebody must look whether its time is over (zero: never), and
+    /// whether it was killed because of that.
+    std::optional<std::chrono::nanoseconds> timeout{};
+    std::chrono::milliseconds paused_before{0};
+    WallTime due{};
+    bool overdue = false;
     bool operator==(const ExecRecord&) const = default;
 };
 

@@ -11,7 +11,7 @@
 
 namespace berth {
 
-/// One line of the ledger. Never changed, never removed.
+/// One line of the ledger. Never changed, and removed only with its sandbox (Store::forget_ended).
 struct LedgerEvent {
     std::uint64_t sequence = 0; ///< given by the store: rises without end, also when the clock steps back
     WallTime time{};
@@ -32,9 +32,10 @@ struct RecordQuery {
     std::string id_prefix;
     std::string name;
     std::string backend;
-    bool with_dead = false; ///< destroyed, failed and superseded ones too
-    WallTime due_by{};      ///< only those whose deadline is not later; zero: all
-    std::string after;      ///< id, exclusive: the next page
+    bool with_dead = false;  ///< destroyed, failed and superseded ones too
+    bool superseded = false; ///< only those that gave their key up and are not over
+    WallTime due_by{};       ///< only those whose deadline is not later; zero: all
+    std::string after;       ///< id, exclusive: the next page
     std::size_t limit = 1000;
 };
 
@@ -65,10 +66,21 @@ public:
     /// Sorted by id, which is by age. One that cannot be read is among them, and says so.
     [[nodiscard]] virtual Result<std::vector<SandboxRecord>> list(const RecordQuery& query) = 0;
 
+    /// Records of sandboxes that are over since before `before`, with their execs and events: as many as
+    /// `limit`, the oldest first; how many. What somebody may still ask for stays: one that a snapshot is of,
+    /// receipts of proofs, and the event that tells how old the store is.
+    [[nodiscard]] virtual Result<std::size_t> forget_ended(WallTime before, std::size_t limit) = 0;
+    /// How many forget_ended() would take, up to `limit`.
+    [[nodiscard]] virtual Result<std::size_t> count_ended(WallTime before, std::size_t limit) = 0;
+
     /// Its sandbox is used from now on, and to be looked at again at `due`.
     [[nodiscard]] virtual Status add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) = 0;
     /// With `ended` and `outcome` set. Ended already is success and changes nothing: an end is told once.
     [[nodiscard]] virtual Status end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) = 0;
+    /// Its `due` and `overdue`, while it has not ended.
+    [[nodiscard]] virtual Status note_exec(const ExecRecord& exec) = 0;
+    /// Those that have not ended and are due.
+    [[nodiscard]] virtual Result<std::vector<ExecRecord>> execs_due(WallTime by, std::size_t limit) = 0;
     /// Oldest first, of one sandbox.
     [[nodiscard]] virtual Result<std::vector<ExecRecord>> execs(const std::string& sandbox,
                                                                 bool running_only) = 0;

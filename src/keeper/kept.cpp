@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -17,15 +18,20 @@ namespace berth::keeper {
 namespace {
 
 constexpr int kListener = 3;
+constexpr int kMaker = 4; ///< of a parked one: a pipe from its maker, and what is gone when it is claimed
+constexpr int kUnclaimed = 5;
 constexpr u64 kNever = ~u64{0};
 constexpr u64 kLaunchLook = 5'000'000;   // ns between looks at a launch that is late
 constexpr u64 kAcceptRest = 100'000'000; // ns
-constexpr int kMaxPolls = 2 + kMaxClients + 2 * (kMaxLive + kMaxClosed);
+constexpr int kMaxPolls = 3 + kMaxClients + 2 * (kMaxLive + kMaxClosed);
 
 pollfd polls[kMaxPolls];
 std::uint16_t poll_of[kMaxPolls]; ///< client number, or exec number * 2 + stream
 int deaths = -1;                  ///< signalfd of SIGCHLD
-u64 accept_after = 0;             ///< out of descriptors: the listener is left alone until then
+int maker = -1;                   ///< until nobody can undo the claim any more
+int unclaimed = -1;
+bool claiming = false;
+u64 accept_after = 0; ///< out of descriptors: the listener is left alone until then
 
 int add_poll(int count, int fd, int who)
 {
@@ -167,6 +173,23 @@ bool may_stop(u64& wake)
     return all || steady_ns() >= stop_by;
 }
 
+/// Who made us ahead writes a word when a claim begins, and hangs up when it is done, or when it is killed.
+/// Then the file that the record of a claimed one replaces tells which; without a word it is never asked,
+/// since whoever removes a state directory removes that file, too. False: we are nobody's, and nobody is
+/// left.
+bool hear_maker()
+{
+    char words[8];
+    const long n = call(SYS_read, maker, words, sizeof words);
+    if (n > 0) claiming = true;
+    if (n > 0 || n == -EAGAIN || n == -EINTR) return true;
+    struct stat st{};
+    if (!claiming || call(SYS_fstat, unclaimed, &st) < 0 || st.st_nlink != 0) return false;
+    close_fd(maker);
+    close_fd(unclaimed);
+    return true;
+}
+
 /// The loop of both kinds: the words from `first` on are uids, `more` are signals beside SIGCHLD.
 int keep_until_stopped(int argc, char** argv, int first, u64 more)
 {
@@ -191,7 +214,8 @@ int keep_until_stopped(int argc, char** argv, int first, u64 more)
         if (accept_after != 0 && steady_ns() >= accept_after) accept_after = 0;
         if (accept_after != 0 && accept_after < wake) wake = accept_after;
         add_poll(0, deaths, 0);
-        const int streams = poll_sockets(1);
+        add_poll(1, maker, 0);
+        const int streams = poll_sockets(2);
         const int count = poll_streams(streams, wake);
         timespec left{};
         if (wake != kNever) {
@@ -200,8 +224,9 @@ int keep_until_stopped(int argc, char** argv, int first, u64 more)
         }
         if (call(SYS_ppoll, polls, count, wake == kNever ? nullptr : &left, nullptr, 8) <= 0) continue;
         const bool died = polls[0].revents != 0; // serving reuses the array
+        if (polls[1].revents != 0 && !hear_maker()) return 0;
         drain_streams(streams, count);
-        serve_sockets(1, streams);
+        serve_sockets(2, streams);
         if (died) look_for_deaths();
     }
 }
@@ -232,7 +257,13 @@ bool listen_at(const char* path)
 int keep(int argc, char** argv)
 {
     harden();
-    return keep_until_stopped(argc, argv, 2, 0); // the first word tells others whose we are
+    int first = 2; // the word before tells others whose we are
+    if (argc > first && argv[first][0] == 'p' && argv[first][1] == '\0') {
+        maker = kMaker;
+        unclaimed = kUnclaimed;
+        ++first;
+    }
+    return keep_until_stopped(argc, argv, first, 0);
 }
 
 int keep_container(int argc, char** argv)

@@ -2,8 +2,9 @@
 
 namespace berth::keeper {
 
-/// pid 1 of a kept sandbox: "k", then the uids, as they look from inside, that may connect.
-/// Descriptor 3 listens. Ends only by STOP or from outside.
+/// pid 1 of a kept sandbox: "k", a word that says whose, then the uids, as they look from inside, that may
+/// connect. Descriptor 3 listens. Ends only by STOP or from outside; with the word "p" before the uids also
+/// with its maker, until it is claimed (4: a pipe from him, 5: the file that a claim replaces).
 int keep(int argc, char** argv);
 
 /// pid 1 of a container that an engine made: PROGRAM, "c", the path to listen at, then uids as above. Who

@@ -25,7 +25,7 @@ struct Trees {
 
 /// The half of a backend that is the same wherever a keeper runs on this machine: files, trees, ports and
 /// watches by way of the keeper's root, and the logs of execs. How one gets at an instance is the other half.
-class KeptBackend : public Backend, public TellsWorkspace, public FileAttributes {
+class KeptBackend : public Backend, public TellsWorkspace, public FileAttributes, public WatchesOne {
 public:
     Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,
                                                      std::uint64_t from, SteadyTime until) override;
@@ -42,6 +42,8 @@ public:
     Task<Result<UniqueFd>> dial(SandboxHandle sandbox, std::uint16_t port) override;
     Task<Result<std::vector<FileChange>>> watch(SandboxHandle sandbox, std::string watch, FilePath directory,
                                                 SteadyTime until) override;
+    Task<Result<std::vector<FileChange>>> watch_one(SandboxHandle sandbox, std::string watch,
+                                                    FilePath directory, SteadyTime until) override;
     Task<Status> unwatch(std::string watch) override;
     Task<Status> read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,
                               ByteSink sink) override;
@@ -79,6 +81,8 @@ private:
     template <class F>
     auto with_files(SandboxHandle handle, std::string user, F work)
         -> Task<std::invoke_result_t<F, const sys::SandboxFiles&>>;
+    Task<Result<std::vector<FileChange>>> watch_to(WatchDepth depth, SandboxHandle sandbox, std::string watch,
+                                                   FilePath directory, SteadyTime until);
 
     IdleFollowers followers_;
     std::shared_ptr<WatchHub> watches_ = WatchHub::of_process();

@@ -36,8 +36,24 @@ Task<Status> changes_come(const ChangeQueue& queue, SteadyTime until)
 Task<Result<std::vector<FileChange>>> KeptBackend::watch(SandboxHandle sandbox, std::string watch,
                                                          FilePath directory, SteadyTime until)
 {
-    const WatchHub::Request request{
-        .id = watch, .sandbox = sandbox.sandbox, .path = directory.path, .user = directory.user};
+    return watch_to(WatchDepth::All, std::move(sandbox), std::move(watch), std::move(directory), until);
+}
+
+Task<Result<std::vector<FileChange>>> KeptBackend::watch_one(SandboxHandle sandbox, std::string watch,
+                                                             FilePath directory, SteadyTime until)
+{
+    return watch_to(WatchDepth::One, std::move(sandbox), std::move(watch), std::move(directory), until);
+}
+
+Task<Result<std::vector<FileChange>>> KeptBackend::watch_to(WatchDepth depth, SandboxHandle sandbox,
+                                                            std::string watch, FilePath directory,
+                                                            SteadyTime until)
+{
+    const WatchHub::Request request{.id = watch,
+                                    .sandbox = sandbox.sandbox,
+                                    .path = directory.path,
+                                    .user = directory.user,
+                                    .depth = depth};
     BERTH_CO_TRY(auto queue, watches_->find(request));
     if (!queue) {
         UniqueFd keeper;

@@ -17,6 +17,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "core/backend.hpp"
+#include "core/watches_one.hpp"
 #include "sys/inotify.hpp"
 #include "sys/sandbox_files.hpp"
 
@@ -65,15 +66,16 @@ private:
     std::map<int, unsigned> uses_;
 };
 
-/// A directory of a sandbox with all below it, as one watch sees it. The directories are found with the
-/// rights of the sandbox's user, by descriptor, and without following a link.
+/// A directory of a sandbox, alone or with all below it, as one watch sees it. The directories are found with
+/// the rights of the sandbox's user, by descriptor, and without following a link.
 class WatchedTree {
 public:
-    WatchedTree(sys::SandboxFiles files, std::string path) : files_(std::move(files)), path_(std::move(path))
+    WatchedTree(sys::SandboxFiles files, std::string path, WatchDepth depth)
+        : files_(std::move(files)), path_(std::move(path)), depth_(depth)
     {
     }
 
-    /// Resolves the directory and watches it and all below it.
+    /// Resolves the directory and watches it.
     [[nodiscard]] Status begin(Numbers& numbers);
     /// Tells the changes of one event. Numbers that are not of this tree say nothing.
     [[nodiscard]] Status see(const sys::DirectoryEvent& event, Numbers& numbers, ChangeQueue& out);
@@ -98,6 +100,7 @@ private:
 
     std::optional<sys::SandboxFiles> files_;
     std::string path_;
+    WatchDepth depth_;
     int top_number_ = -1;
     std::pair<dev_t, ino_t> top_id_; ///< of the directory at `path_`, when it began
     std::map<int, Directory> directories_;

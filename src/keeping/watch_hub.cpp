@@ -56,7 +56,8 @@ Result<std::shared_ptr<ChangeQueue>> WatchHub::find(const Request& request) cons
     const auto at = watches_.find(request.id);
     if (at == watches_.end()) return std::shared_ptr<ChangeQueue>();
     const Request& known = at->second->request;
-    if (known.sandbox != request.sandbox || known.path != request.path || known.user != request.user)
+    if (known.sandbox != request.sandbox || known.path != request.path || known.user != request.user ||
+        known.depth != request.depth)
         return fail(Code::Conflict, "watch {} is of {} in sandbox {}", printable(request.id, 60),
                     printable(known.path), known.sandbox);
     return at->second->queue;
@@ -70,10 +71,11 @@ Result<std::shared_ptr<ChangeQueue>> WatchHub::begin(const Request& request, sys
     BERTH_TRY(auto known, find(request)); // somebody was faster
     if (known) return known;
     BERTH_CHECK(start());
-    auto watch = std::make_shared<Watch>(Watch{.request = request,
-                                               .tree = WatchedTree(std::move(files), request.path),
-                                               .queue = queue,
-                                               .keeper = std::move(keeper)});
+    auto watch =
+        std::make_shared<Watch>(Watch{.request = request,
+                                      .tree = WatchedTree(std::move(files), request.path, request.depth),
+                                      .queue = queue,
+                                      .keeper = std::move(keeper)});
     if (auto begun = watch->tree.begin(*numbers_); !begun) {
         watch->tree.end(*numbers_);
         return std::unexpected(std::move(begun).error().while_doing("watching " + printable(request.path)));

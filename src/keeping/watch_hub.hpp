@@ -27,6 +27,7 @@ public:
         std::string sandbox;
         std::string path;
         std::string user;
+        WatchDepth depth = WatchDepth::All;
     };
     /// The watch of this id, or nothing. One of another directory is a Conflict.
     [[nodiscard]] Result<std::shared_ptr<ChangeQueue>> find(const Request& request) const;

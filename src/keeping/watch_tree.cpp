@@ -53,7 +53,7 @@ bool not_worth_telling(const Error& error)
 Status WatchedTree::begin(Numbers& numbers)
 {
     BERTH_CHECK(add_one("", numbers, top_number_)); // here a failure is told
-    return add("", numbers, nullptr);
+    return depth_ == WatchDepth::All ? add("", numbers, nullptr) : Status{};
 }
 
 /// The same directory each time, or none. It is not held open meanwhile: one that somebody holds is
@@ -166,6 +166,7 @@ Status WatchedTree::see(const sys::DirectoryEvent& event, Numbers& numbers, Chan
     if (event.kind == In::Overflow) {
         out.push({.kind = Out::Overflow, .path = {}});
         moved_.reset();
+        if (depth_ == WatchDepth::One) return {};
         return add("", numbers, nullptr); // whoever is told looks for himself; here what is new is watched
     }
     if (event.kind == In::Gone) return gone(event.watch);
@@ -189,7 +190,7 @@ Status WatchedTree::see(const sys::DirectoryEvent& event, Numbers& numbers, Chan
         [[fallthrough]];
     case In::MovedTo:
         out.push({.kind = Out::Created, .path = path});
-        return event.directory ? add(path, numbers, &out) : Status{};
+        return event.directory && depth_ == WatchDepth::All ? add(path, numbers, &out) : Status{};
     case In::Removed:
         at->second.listed.erase(event.name);
         out.push({.kind = Out::Removed, .path = path});
@@ -197,7 +198,7 @@ Status WatchedTree::see(const sys::DirectoryEvent& event, Numbers& numbers, Chan
     case In::MovedFrom:
         at->second.listed.erase(event.name);
         out.push({.kind = Out::Renamed, .path = path});
-        if (event.directory) moved_ = Moved{.move = event.move, .from = path};
+        if (event.directory && depth_ == WatchDepth::All) moved_ = Moved{.move = event.move, .from = path};
         return {};
     case In::Written: out.push({.kind = Out::Written, .path = path}); return {};
     case In::Attributes: out.push({.kind = Out::Attributes, .path = path}); return {};

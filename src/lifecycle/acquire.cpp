@@ -157,6 +157,18 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
                          : co_await make_instance(std::move(keyed), std::nullopt, request.progress);
     if (!made) co_return std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
     hooks::kill_point("instance made");
+    if (request.accept && !*adopted) {
+        auto accepted = co_await request.accept(*made);
+        hooks::kill_point("sandbox judged");
+        if (!accepted) {
+            auto gone = co_await where->destroy(handle(*made));
+            auto error = std::move(accepted).error().while_doing(
+                gone ? fmt::format("handing out {}, which was destroyed", made->id())
+                     : fmt::format("handing out {}, which berth gc removes: {}", made->id(),
+                                   gone.error().line()));
+            co_return std::unexpected(co_await give_up(std::move(record), std::move(error)));
+        }
+    }
     Events usable{events::created(*made), events::started(*made)};
     if (*adopted) {
         answer.tier = Tier::Attached;

@@ -42,6 +42,9 @@ struct AcquireRequest {
     Retention retention;
     OnStateLoss on_loss = OnStateLoss::Restore;
     MakeProgress progress{}; ///< of a new instance
+    /// Asked of a new one before it is anybody's: where this fails it is destroyed, and whoever had the key
+    /// keeps it.
+    std::function<Task<Status>(SandboxRecord)> accept{};
 };
 
 struct Acquired {
@@ -119,11 +122,12 @@ struct GcWish {
     std::optional<std::size_t> keep_last; ///< snapshots of each sandbox
     std::optional<std::chrono::seconds> keep_within;
     std::optional<Bytes> keep_bytes; ///< of all snapshots; the oldest go first
-    const bool* over = nullptr;      ///< whoever asked wants no more of it, once it is true
+    std::chrono::seconds keep_records = std::chrono::hours(24 * 30); ///< of what is destroyed, and its events
+    const bool* over = nullptr; ///< whoever asked wants no more of it, once it is true
 };
 
 enum class Sweep {
-    Deadlines, ///< the idle and the overdue
+    Deadlines, ///< the idle and the overdue, also commands
     All,       ///< also what crashed, and instances against records, on the backends that records name
 };
 

@@ -107,6 +107,8 @@ json::Object exec(const ExecRecord& one)
     out["ended"] = time_or_null(one.ended);
     out["running"] = one.ended == WallTime{};
     out["outcome"] = text_or_null(one.outcome);
+    out["timeout_seconds"] =
+        one.timeout ? json::Value(std::chrono::duration<double>(*one.timeout).count()) : json::Value(nullptr);
     return out;
 }
 

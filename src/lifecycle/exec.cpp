@@ -2,10 +2,12 @@
 // on disk.
 
 #include <algorithm>
+#include <csignal>
 
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "lifecycle/deadline.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
@@ -14,8 +16,10 @@ namespace berth {
 
 namespace {
 
-std::string outcome_of(const ExitStatus& status)
+/// A command that ended by itself at the last moment did not time out.
+std::string outcome_of(const ExitStatus& status, bool overdue)
 {
+    if (overdue && status.signal() == SIGKILL) return fmt::format("timed out, signal {}", SIGKILL);
     if (const auto signal = status.signal()) return fmt::format("signal {}", *signal);
     if (const auto code = status.code()) return fmt::format("exit {}", *code);
     return "unknown";
@@ -53,6 +57,7 @@ Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec)
                       .started = clock_.now(),
                       .ended = {},
                       .outcome = {}};
+    if (spec.timeout) BERTH_CO_CHECK(co_await set_deadline(*where, handle(sandbox), *spec.timeout, record));
     sandbox.last_used = std::max(sandbox.last_used, record.started);
     BERTH_CO_CHECK(co_await stored([&](Store& store) {
         return store.add_exec(record, sandbox.deadline(), {events::exec_started(record)});
@@ -68,12 +73,19 @@ Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec)
     co_return started;
 }
 
-Task<Status> Lifecycle::finish_exec(SandboxRecord sandbox, std::string exec, ExitStatus status)
+Task<Status> Lifecycle::finish_exec(SandboxRecord sandbox, std::string exec, ExitStatus status,
+                                    bool timed_out)
 {
     BERTH_CO_TRY(auto* const where, co_await backend(sandbox.backend));
     BERTH_CO_CHECK(co_await where->settle_exec(handle(sandbox), exec));
     ExecRecord record{.id = std::move(exec), .sandbox = sandbox.id(), .ended = clock_.now()};
-    record.outcome = outcome_of(status);
+    if (!timed_out && status.signal() == SIGKILL) {
+        BERTH_CO_TRY(const auto open,
+                     co_await stored([&](Store& store) { return store.execs(sandbox.id(), true); }));
+        const auto at = std::ranges::find(open, record.id, &ExecRecord::id);
+        timed_out = at != open.end() && at->overdue;
+    }
+    record.outcome = outcome_of(status, timed_out);
     sandbox.last_used = std::max(sandbox.last_used, record.ended);
     co_return co_await stored([&](Store& store) {
         return store.end_exec(record, sandbox.deadline(), {events::exec_ended(record)});
@@ -101,7 +113,7 @@ Task<Result<std::vector<ExecRecord>>> Lifecycle::settle_execs(SandboxRecord sand
         }
         if (at != known.end()) BERTH_CO_CHECK(co_await where->settle_exec(handle(sandbox), exec.id));
         exec.ended = clock_.now();
-        exec.outcome = at != known.end() && at->status ? outcome_of(*at->status) : "unknown";
+        exec.outcome = at != known.end() && at->status ? outcome_of(*at->status, exec.overdue) : "unknown";
         BERTH_CO_CHECK(co_await stored([&](Store& store) {
             return store.end_exec(exec, sandbox.deadline(), {events::exec_ended(exec)});
         }));

@@ -126,36 +126,64 @@ Task<Status> Lifecycle::collect_due(GcWish wish, GcReport& report)
 Task<Result<std::set<std::string>>> Lifecycle::collect_dead(GcWish wish, GcReport& report)
 {
     std::set<std::string> used;
-    std::string after;
-    for (;;) {
-        const RecordQuery query{.with_dead = true, .after = after, .limit = kPage};
-        BERTH_CO_TRY(auto page, co_await stored([&](Store& store) { return store.list(query); }));
-        for (auto& record : page) {
-            after = record.id();
-            if (!record.damage.empty()) {
-                note(report, "leave alone", record.id(), "its record cannot be read: berth rm removes it",
-                     fail(Code::Internal, "{}", record.damage));
-                continue;
+    // The dead are many: only the living, and those that gave their key up and are not over, are read.
+    for (const bool superseded : {false, true}) {
+        RecordQuery query{.superseded = superseded, .limit = kPage};
+        for (;;) {
+            BERTH_CO_TRY(const auto page, co_await stored([&](Store& store) { return store.list(query); }));
+            for (const auto& record : page) {
+                if (over(wish)) co_return used;
+                BERTH_CO_CHECK(co_await collect_left(record, wish, report));
+                if (record.damage.empty()) used.insert(record.backend);
             }
-            if (over(wish)) co_return used;
-            if (record.state != State::Destroyed) used.insert(record.backend);
-            const bool unfinished = record.state == State::Creating;
-            const bool superseded = !record.superseded_by.empty() && record.state != State::Destroyed &&
-                                    record.state != State::Failed &&
-                                    clock_.now() >= record.changed + wish.grace;
-            if (!unfinished && !superseded) continue;
-            BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
-            if (!held) continue;
-            BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
-            if (!again || again->state != record.state) continue;
-            const std::string why = unfinished ? "its maker died before it was finished"
-                                               : "superseded by " + record.superseded_by;
-            Status done;
-            if (!wish.dry_run) done = status_of(co_await remove(*std::move(again), why));
-            note(report, "destroy", record.id(), why, done);
+            if (page.size() < kPage) break;
+            query.after = page.back().id();
         }
-        if (page.size() < kPage) co_return used;
     }
+    co_return used;
+}
+
+Task<Status> Lifecycle::collect_left(SandboxRecord record, GcWish wish, GcReport& report)
+{
+    if (!record.damage.empty()) {
+        note(report, "leave alone", record.id(), "its record cannot be read: berth rm removes it",
+             fail(Code::Internal, "{}", record.damage));
+        co_return Status{};
+    }
+    const bool unfinished = record.state == State::Creating;
+    const bool superseded = !record.superseded_by.empty() && clock_.now() >= record.changed + wish.grace;
+    if (!unfinished && !superseded) co_return Status{};
+    BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
+    if (!held) co_return Status{};
+    BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
+    if (!again || again->state != record.state) co_return Status{};
+    const std::string why =
+        unfinished ? "its maker died before it was finished" : "superseded by " + record.superseded_by;
+    Status done;
+    if (!wish.dry_run) done = status_of(co_await remove(*std::move(again), why));
+    note(report, "destroy", record.id(), why, done);
+    co_return Status{};
+}
+
+/// Records of what is over, with their execs and events: a batch at a time, so that nobody waits long for the
+/// store. A clock that stepped back makes nothing old.
+Task<Status> Lifecycle::forget_ended(GcWish wish, GcReport& report, std::size_t most)
+{
+    const auto before = clock_.now() - wish.keep_records;
+    std::size_t gone = 0;
+    if (wish.dry_run) {
+        BERTH_CO_TRY(gone, co_await stored([&](Store& store) { return store.count_ended(before, most); }));
+    }
+    while (!wish.dry_run && gone < most && !over(wish)) {
+        BERTH_CO_TRY(const auto some,
+                     co_await stored([&](Store& store) { return store.forget_ended(before, kPage); }));
+        gone += some;
+        if (some < kPage) break;
+    }
+    if (gone > 0)
+        note(report, "forget", fmt::format("{} records", gone),
+             "their sandboxes are gone for more than " + show(wish.keep_records));
+    co_return Status{};
 }
 
 /// Instances against records. One of another owner is nobody's business; one of ours that no record names
@@ -276,8 +304,10 @@ Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
 Task<Result<GcReport>> Lifecycle::collect(GcWish wish)
 {
     GcReport report;
+    BERTH_CO_CHECK(co_await collect_overdue(wish, report));
     BERTH_CO_CHECK(co_await collect_due(wish, report));
     BERTH_CO_CHECK(co_await collect_dead(wish, report));
+    BERTH_CO_CHECK(co_await forget_ended(wish, report, SIZE_MAX));
     for (const auto& name : backends_.registry().names()) {
         auto done = co_await reconcile(name, wish, report);
         if (!done) note(report, "look at backend", name, "it could not be asked", done);
@@ -300,8 +330,10 @@ Task<Result<GcReport>> Lifecycle::sweep(Sweep what, const bool& over)
 {
     GcReport report;
     const GcWish wish{.over = &over};
+    BERTH_CO_CHECK(co_await collect_overdue(wish, report));
     BERTH_CO_CHECK(co_await collect_due(wish, report));
     if (what == Sweep::Deadlines) co_return report;
+    BERTH_CO_CHECK(co_await forget_ended(wish, report, kPage));
     BERTH_CO_TRY(const auto used, co_await collect_dead(wish, report));
     for (const auto& name : used) {
         auto done = co_await reconcile(name, wish, report);

@@ -64,8 +64,14 @@ public:
 
     /// Starts a command in a sandbox that use() made usable; recorded before it runs.
     Task<Status> exec(SandboxRecord sandbox, ExecSpec spec);
-    /// Its end, recorded once however often it is told.
-    Task<Status> finish_exec(SandboxRecord sandbox, std::string exec, ExitStatus status);
+    /// Its end, recorded once however often it is told. `timed_out`: we killed it for that; whether others
+    /// did, its record says.
+    Task<Status> finish_exec(SandboxRecord sandbox, std::string exec, ExitStatus status,
+                             bool timed_out = false);
+    /// Kills a command when its time is over. Never returns: whoever waits for its end cancels it.
+    Task<void> hold_to_time(SandboxRecord sandbox, std::string exec);
+    /// The same until its end is recorded, for somebody who does not read what it prints.
+    Task<Status> mind_exec(SandboxRecord sandbox, std::string exec);
     /// Ends what ended while nobody looked; the execs that still run.
     Task<Result<std::vector<ExecRecord>>> settle_execs(SandboxRecord sandbox);
     /// By id or unique prefix, of this sandbox; empty: the newest.
@@ -146,8 +152,12 @@ private:
     Task<Result<SnapshotSource>> source_of(SnapshotRecord snapshot);
 
     Task<Status> collect_due(GcWish wish, GcReport& report);
+    Task<Status> collect_overdue(GcWish wish, GcReport& report);
+    Task<Status> end_overdue(ExecRecord exec, GcWish wish, GcReport& report);
+    Task<Status> forget_ended(GcWish wish, GcReport& report, std::size_t most);
     Task<Status> collect_one(SandboxRecord record, GcWish wish, GcReport& report);
     Task<Status> reconcile(std::string backend, GcWish wish, GcReport& report);
+    Task<Status> collect_left(SandboxRecord record, GcWish wish, GcReport& report);
     Task<Result<std::set<std::string>>> collect_dead(GcWish wish, GcReport& report);
     Task<Status> collect_snapshots(GcWish wish, GcReport& report);
 

@@ -21,13 +21,18 @@ public:
     /// Makes the sandbox usable and tries its policy out from inside. A receipt that says "not held" is an
     /// answer, not an error.
     Task<Result<prove::Receipt>> prove(std::string ref);
-    /// Lifecycle::acquire(), but the sandbox is handed out only when its policy holds: else a fresh one is
-    /// destroyed, any other left as it is, and the error (Unsupported) names the probe.
+    /// Lifecycle::acquire(), but the sandbox is handed out only when its policy holds: else a new one is
+    /// destroyed before it has taken its key from anybody, any other left as it is, and the error
+    /// (Unsupported) names the probe.
     Task<Result<Acquired>> acquire(AcquireRequest request);
     /// Of one sandbox, the oldest first, as documents.
     Task<Result<std::vector<json::Object>>> receipts(std::string ref);
 
 private:
+    /// Of one that is usable.
+    Task<Result<prove::Receipt>> prove_now(SandboxRecord record);
+    Task<Status> demand(SandboxRecord record);
+
     Lifecycle& lifecycle_;
     BlockingPool& pool_;
     std::string data_;

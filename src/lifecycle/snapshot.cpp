@@ -14,6 +14,7 @@
 #include "lifecycle/payload.hpp"
 #include "lifecycle/stored.hpp"
 #include "lifecycle/tar_snapshot.hpp"
+#include "lifecycle/template_note.hpp"
 
 namespace berth {
 
@@ -207,7 +208,8 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     record.backend = snapshot.backend;
     record.native = record.spec.id;
     record.latest_snapshot = snapshot.id;
-    if (old) record.retention = old->retention;
+    // How long a build may take says nothing about what is made of it.
+    if (old && !snapshot.note.starts_with(kTemplateNote)) record.retention = old->retention;
     record.created = record.changed = record.last_used = clock_.now();
     BERTH_CO_TRY(auto begun, co_await begin_record(std::move(record)));
     record = std::move(begun.record);

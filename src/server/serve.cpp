@@ -17,6 +17,7 @@
 #include "server/faces.hpp"
 #include "server/gate/pages.hpp"
 #include "server/http/beat.hpp"
+#include "server/http/preflight.hpp"
 #include "server/http/router.hpp"
 #include "server/notify.hpp"
 #include "server/sweeping.hpp"
@@ -135,11 +136,7 @@ Task<void> Server::Parts::answer(http::Exchange& exchange)
             exchange.add_header("Access-Control-Allow-Origin", *origin);
             exchange.add_header("Vary", "Origin");
             if (head.method == "OPTIONS") {
-                auto response = http::empty_response();
-                response.with("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
-                response.with("Access-Control-Allow-Headers", "*");
-                response.with("Access-Control-Max-Age", "7200");
-                (void)co_await exchange.send(std::move(response));
+                (void)co_await exchange.send(http::preflight(head));
                 co_return;
             }
         }

@@ -323,10 +323,32 @@ protected:
             seen_.insert(entry.path().filename().string().substr(0, 30));
     }
 
+    /// The keeper of an instance, by the word it was started with; 0: none.
+    pid_t keeper_of(const std::string& native) const
+    {
+        for (const auto& entry : fs::directory_iterator("/proc")) {
+            const std::string pid = entry.path().filename();
+            if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+            const auto line = read_file(entry.path() / "cmdline", 4_KiB);
+            if (line && line->starts_with("k\0"sv) && line->find("/" + native + '\0') != std::string::npos)
+                return std::stoi(pid);
+        }
+        return 0;
+    }
+
+    /// Its zombie, which is ours, has no command line any more.
+    bool ends(const std::string& native) const
+    {
+        for (const auto until = system_clock().steady() + 30s; system_clock().steady() < until;
+             std::this_thread::sleep_for(5ms))
+            if (keeper_of(native) == 0) return true;
+        return false;
+    }
+
     std::vector<std::string> labels_of(const Verb& verb)
     {
         const std::string file = data_ + "/labels";
-        EXPECT_EQ(in_process(verb.prepare).error, "");
+        if (verb.prepare) EXPECT_EQ(in_process(verb.prepare).error, "");
         EXPECT_EQ(in_process(verb.act, "BERTH_TEST_LABELS", file).error, "");
         EXPECT_EQ(in_process(destroy_all).error, "");
         std::vector<std::string> out;
@@ -376,6 +398,44 @@ TEST_P(CrashMatrix, LosesAndLeavesNothing)
     if (const char* table = std::getenv("BERTH_MATRIX")) std::ofstream(table, std::ios::app) << row;
 }
 
+class ClaimMatrix : public CrashMatrix {};
+
+TEST_P(ClaimMatrix, WhatIsNobodysEndsWithItsMakerAndWhatIsClaimedDoesNot)
+{
+    BERTH_NEEDS_ONE_THREAD();
+    if (test::TestedBackend::get().name != "local")
+        GTEST_SKIP() << "backend local alone makes sandboxes ahead";
+    const Verb verb = GetParam();
+    std::size_t claimed = 0;
+    for (const auto& label : labels_of(verb)) {
+        SCOPED_TRACE("killed at: " + label);
+        EXPECT_TRUE(in_process(verb.act, "BERTH_TEST_KILL", label).killed);
+        std::error_code missing;
+        std::vector<std::string> ours;
+        for (const auto& entry : fs::directory_iterator(data_ + "/sandbox", missing)) {
+            const std::string native = entry.path().filename();
+            if (!fs::exists(entry.path() / "instance"))
+                EXPECT_TRUE(ends(native)) << native;
+            else
+                ours.push_back(native);
+        }
+        note_instances();
+        claimed += ours.size();
+        for (const auto& native : ours) {
+            const pid_t before = keeper_of(native);
+            EXPECT_EQ(in_process(made).error, "");
+            EXPECT_NE(before, 0);
+            EXPECT_EQ(keeper_of(native), before) << "it was not the one that was claimed";
+        }
+        EXPECT_EQ(in_process(destroy_all).error, "");
+        EXPECT_THAT(leaks(), testing::IsEmpty());
+        if (HasFailure()) break;
+    }
+    EXPECT_GE(claimed, 3u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Claim, ClaimMatrix, testing::Values(Verb{"claim", {}, claimed, {}, true}),
+                         [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Verbs, CrashMatrix, testing::ValuesIn(verbs()),
                          [](const auto& info) { return std::string(info.param.name); });
 

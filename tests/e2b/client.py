@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from cloud import Person, environment, remove_all
@@ -194,6 +195,76 @@ def tls_is_by_name_and_its_certificate_is_looked_at(server):
     finally:
         secure.stop()
         Server.started.remove(secure)
+
+
+class Busy:
+    """A gateway before the server that sends the first calls to a sandbox away, by method."""
+
+    def __init__(self, server: Server, first: int):
+        self.server, self.left, self.refused = server, {}, {}
+        self.first = first
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection: socket.socket) -> None:
+        with connection:
+            seen = b""
+            while b"\r\n\r\n" not in seen:
+                piece = connection.recv(65536)
+                if not piece:
+                    return
+                seen += piece
+            method = seen.split(b" ")[1].decode()
+            if method.startswith("/process.") and self.left.setdefault(method, self.first) > 0:
+                self.left[method] -= 1
+                self.refused[method] = self.refused.get(method, 0) + 1
+                connection.sendall(b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                return
+            with self.server.connect() as there:
+                there.sendall(seen)
+                ways = [threading.Thread(target=pour, args=way, daemon=True) for way in ((connection, there), (there, connection))]
+                for way in ways:
+                    way.start()
+                for way in ways:
+                    way.join()
+
+
+def pour(source: socket.socket, target: socket.socket) -> None:
+    try:
+        source.settimeout(None)
+        while piece := source.recv(65536):
+            target.sendall(piece)
+    except OSError:
+        pass
+    for one in (source, target):
+        try:
+            one.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+@check
+def a_busy_gateway_is_asked_again(server):
+    busy = Busy(server, 2)
+    me = person(server, E2B_SANDBOX_URL=busy.url)
+    box = created(me)
+    assert me.well("exec", "-i", box, "--", "cat", given="once\n") == "once\n"
+    assert busy.refused["/process.Process/Start"] == 2, busy.refused
+    assert all(count == 2 for count in busy.refused.values()), busy.refused
+    assert len(busy.refused) > 1, "not only streams"
+    never = Busy(server, 1000)
+    code, _, err = Person(me.program, me.data, {**me.env, "E2B_SANDBOX_URL": never.url}).run("exec", box, "--", "true")
+    assert code == 125 and never.refused["/process.Process/Start"] <= 4, (code, err, never.refused)
+    me.well("rm", box)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ table printed here says by which. As root the half of root, as anybody else that
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -45,12 +46,16 @@ def present(wall: str) -> bool:
 
 
 def a_key_is_not_lost() -> None:
-    """What takes over a key and does not stand its proof gives the key back."""
+    """What is to take over a key has it when it has stood its proof, and not before."""
     with Place(sys.argv[1]) as place:
         old = place.create("--key", "mine")
         place.well("exec", old, "--", "sh", "-c", "echo work > /tmp/work")
         refused = place.run("create", "--key", "mine", "--prove", "--pids", "77", BERTH_TEST_WALLS_OFF="filter")
         assert refused.returncode == EXIT_NOT_HELD, refused
+        assert [one["id"] for one in place.document("ls")["sandboxes"]] == [old], place.document("ls")
+        killed = place.run("create", "--key", "mine", "--prove", "--pids", "77", BERTH_TEST_KILL="sandbox judged")
+        assert killed.returncode == -signal.SIGKILL, killed
+        place.well("gc")
         assert [one["id"] for one in place.document("ls")["sandboxes"]] == [old], place.document("ls")
         assert place.create("--key", "mine") == old
         assert place.well("exec", "mine", "--", "cat", "/tmp/work") == "work\n"

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import pathlib
 import os
 import subprocess
 import sys
@@ -306,6 +307,76 @@ def a_restart_forgets_neither_tags_nor_terminals_nor_deadlines(server: Server):
         time.sleep(0.1)
     server.api("DELETE", f"/sandboxes/{box.id}")
     return server
+
+
+def watched_by(server: Server) -> int:
+    """Directories that the server has the kernel watch."""
+    folder = pathlib.Path(f"/proc/{server.process.pid}/fdinfo")
+    return sum(line.startswith("inotify wd:") for one in folder.iterdir() for line in one.read_text().splitlines())
+
+
+@check
+def a_watch_of_one_directory_watches_that_alone(server: Server):
+    box = server.create()
+    assert box.run("mkdir -p top/{1..40}/deep")[1]["status"] == "exit status 0"
+    before = watched_by(server)
+    status, one = box.unary("filesystem.Filesystem/CreateWatcher", {"path": "top", "recursive": False})
+    assert status == 200 and watched_by(server) == before + 1, (one, watched_by(server))
+    status, all_below = box.unary("filesystem.Filesystem/CreateWatcher", {"path": "top", "recursive": True})
+    assert status == 200 and watched_by(server) == before + 81, watched_by(server)
+    assert box.run("mkdir top/new; touch top/new/below top/3/inner top/file; mv top/5 top/six; rmdir top/7/deep")[1]["status"] == "exit status 0"
+
+    def seen(watcher: dict, wanted: set[str]) -> set[str]:
+        names: set[str] = set()
+        until = time.monotonic() + 30
+        while not wanted <= names:
+            assert time.monotonic() < until, names
+            _, told = box.unary("filesystem.Filesystem/GetWatcherEvents", watcher)
+            names |= {event["name"] for event in told.get("events", [])}
+        return names
+
+    assert "new/below" in seen(all_below, {"new", "3/inner", "file", "six", "7/deep"})
+    assert not [name for name in seen(one, {"new", "file", "5", "six"}) if "/" in name]
+    for watcher in (one, all_below):
+        assert box.unary("filesystem.Filesystem/RemoveWatcher", watcher) == (200, {})
+    assert watched_by(server) == before
+    server.api("DELETE", f"/sandboxes/{box.id}")
+
+
+@check
+def files_are_composed(server: Server):
+    box = server.create()
+    assert box.run("mkdir parts other; for i in 1 2 3; do printf part$i > parts/$i; done; ln -s 1 parts/link")[1]["status"] == "exit status 0"
+
+    def compose(**wish):
+        status, _, body = box.ask("POST", "/files/compose", json.dumps(wish).encode(), Content_Type="application/json")
+        return status, json.loads(body)
+
+    for bad, code in (({"source_paths": [], "destination": "x"}, 400), ({"source_paths": ["parts/1"], "destination": ""}, 400),
+                      ({"source_paths": ["parts/1", "parts/none"], "destination": "x"}, 404), ({"source_paths": ["parts"], "destination": "x"}, 400),
+                      ({"source_paths": ["parts/link"], "destination": "x"}, 400), ({"source_paths": ["parts/1"], "destination": "parts/../parts/1"}, 400),
+                      ({"source_paths": "parts/1", "destination": "x"}, 400), ({"destination": "x"}, 400)):
+        status, told = compose(**bad)
+        assert status == code, (bad, status, told)
+    assert box.run("ls parts | wc -l; ls x 2>&1 | wc -l")[0].split() == ["4", "1"], "what is refused changes nothing"
+    status, told = compose(source_paths=["parts/2", "/home/user/parts/1", "parts/3"], destination="other/whole")
+    assert (status, told) == (200, {"path": "/home/user/other/whole", "name": "whole", "type": "file"}), told
+    assert box.run("cat other/whole; echo; ls parts; stat -c %U other/whole")[0].split() == ["part2part1part3", "link", "user"]
+    status, _, _ = server.request("POST", "/files/compose", b"{}", {**box.headers(), "X-Access-Token": "wrong"})
+    assert status == 401
+    server.api("DELETE", f"/sandboxes/{box.id}")
+
+
+@check
+def a_page_is_told_the_headers_it_may_send(server: Server):
+    box = server.create()
+    asked = {"Origin": "http://localhost:5173", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,x-access-token"}
+    for headers in (asked, {**box.headers(), **asked}):
+        path = "/files" if "E2b-Sandbox-Id" in headers else "/v1/sandboxes"
+        status, answer, _ = server.request("OPTIONS", path, None, headers)
+        allowed = {name.strip() for name in answer["access-control-allow-headers"].split(",")}
+        assert status == 204 and allowed == {"authorization", "x-access-token"}, (path, status, answer)
+    server.api("DELETE", f"/sandboxes/{box.id}")
 
 
 # ---------------------------------------------------------------- control plane

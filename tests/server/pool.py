@@ -3,8 +3,10 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 from served import Checks, Server
@@ -37,10 +39,13 @@ def instances(server: Server) -> set[str]:
     return set(os.listdir(pathlib.Path(server.data) / "sandbox"))
 
 
-def keepers(server: Server) -> int:
-    """Processes that are the first of a sandbox of this state directory: their arguments name it."""
-    stat = os.stat(server.data)
-    mark = f"{stat.st_dev:x}.{stat.st_ino:x}/".encode()
+def mark_of(data: str) -> bytes:
+    stat = os.stat(data)
+    return f"{stat.st_dev:x}.{stat.st_ino:x}/".encode()
+
+
+def marked(mark: bytes) -> int:
+    """Processes that are the first of a sandbox of one state directory: their arguments name it."""
     count = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -49,6 +54,10 @@ def keepers(server: Server) -> int:
             continue
         count += len(words) > 1 and words[0] == b"k" and words[1].startswith(mark)
     return count
+
+
+def keepers(server: Server) -> int:
+    return marked(mark_of(server.data))
 
 
 def cli(server: Server, *words: str) -> str:
@@ -103,6 +112,7 @@ def a_claimed_one_outlives_the_server(server: Server):
     box = server.create()
     assert box.run("echo mine > note")[1]["status"] == "exit status 0"
     server.kill()
+    wait_for(lambda: keepers(server) == 1, "what the killed one had parked ends with it")
     left = instances(server)
     server = Server(server.program, server.data, "--pool", str(PLACES))
     box.server = server
@@ -128,9 +138,26 @@ def what_a_killed_one_left_is_collected(server: Server):
     server = warm(server)
     full(server)
     server.kill()
-    assert keepers(server) == PLACES
+    wait_for(lambda: keepers(server) == 0, "they end with their maker")
+    assert len(instances(server)) == PLACES
     cli(server, "gc")
-    assert (keepers(server), instances(server)) == (0, set())
+    assert instances(server) == set()
+    return Server(server.program, server.data)
+
+
+@check
+def they_end_with_a_killed_server_whose_directory_is_gone(server: Server):
+    server.stop()
+    data = tempfile.mkdtemp()
+    removed = Server(server.program, data, "--pool", str(PLACES))
+    full(removed)
+    mark = mark_of(data)
+    subprocess.run(["chmod", "-R", "u+rwX", data + "/sandbox"], check=True)
+    shutil.rmtree(data + "/sandbox")
+    assert keepers(removed) == PLACES
+    removed.kill()
+    wait_for(lambda: marked(mark) == 0, "they end with their maker, whatever is left of their directory")
+    shutil.rmtree(data)
     return Server(server.program, server.data)
 
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csignal>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@ struct World {
         SandboxSpec spec;
         InstanceLabels labels;
         std::string from; ///< the snapshot it was made from
+        std::chrono::milliseconds paused{0};
     };
     std::map<std::string, Instance> instances; ///< by native name
     std::map<std::string, std::vector<ExecInfo>> execs;
@@ -99,6 +101,22 @@ public:
     {
         co_return world_->execs[sandbox.native];
     }
+    Task<Status> kill(SandboxHandle sandbox, std::string exec) override
+    {
+        if (world_->outage) co_return down();
+        for (auto& one : world_->execs[sandbox.native])
+            if (one.id == exec && one.running) {
+                one.running = false;
+                one.status = ExitStatus::from_wait(SIGKILL);
+            }
+        co_return Status{};
+    }
+    Task<Result<std::optional<Ended>>> wait(SandboxHandle sandbox, std::string exec, SteadyTime) override
+    {
+        for (const auto& one : world_->execs[sandbox.native])
+            if (one.id == exec && one.status) co_return Ended{.status = *one.status, .struck = {}};
+        co_return std::optional<Ended>{};
+    }
     Task<Status> stop(SandboxHandle sandbox, std::chrono::milliseconds) override
     {
         co_return set(sandbox, State::Stopped);
@@ -127,7 +145,8 @@ private:
         return {.sandbox = {.sandbox = one.spec.id, .native = native},
                 .health = Health::Healthy,
                 .state = one.state,
-                .labels = one.labels};
+                .labels = one.labels,
+                .paused = one.paused};
     }
     Status set(const SandboxHandle& sandbox, State state)
     {

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "backend/e2b/again.hpp"
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
 #include "protocol/e2b/listing.hpp"
@@ -15,9 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 using http_client::HttpAnswer;
 
-constexpr int kTries = 4;
-constexpr auto kFirstPause = 200ms;
-constexpr auto kLongestPause = 30s;
 constexpr auto kPatience = 120s;    // a sandbox may take its time to be made, or paused
 constexpr auto kLookPatience = 20s; // a question is answered at once
 constexpr auto kPlanLimit = 3600s;
@@ -28,18 +26,10 @@ constexpr std::size_t kMostListed = 100'000;
 std::optional<std::chrono::milliseconds> pause_before_next(const http_client::Client::Outcome& got,
                                                            Again again, int tries)
 {
-    const auto usual = kFirstPause * (1 << tries);
-    if (!got.answer) {
-        const bool reset = got.answer.error().code == Code::Unavailable;
-        if (!got.sent || (again == Again::Harmless && reset)) return usual;
-        return std::nullopt;
-    }
-    if (got.answer->status != 429 && got.answer->status != 503) return std::nullopt;
-    const auto wish = parse_int(got.answer->header("retry-after"), 0, 1 << 20, "Retry-After");
-    if (!wish) return got.answer->status == 429 ? std::max<std::chrono::milliseconds>(usual, 1s) : usual;
-    const std::chrono::seconds asked(*wish);
-    if (asked > kLongestPause) return std::nullopt;
-    return std::max<std::chrono::milliseconds>(asked, 50ms);
+    if (got.answer) return pause_asked(*got.answer, tries);
+    const bool reset = got.answer.error().code == Code::Unavailable;
+    if (!got.sent || (again == Again::Harmless && reset)) return usual_pause(tries);
+    return std::nullopt;
 }
 
 } // namespace

@@ -3,6 +3,9 @@
 
 #include "backend/e2b/envd.hpp"
 
+#include <thread>
+
+#include "backend/e2b/again.hpp"
 #include "backend/e2b/api.hpp"
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
@@ -21,6 +24,7 @@ constexpr auto kSilence = 2 * kPing + 20s; // without even a ping
 constexpr std::size_t kEnvelope = std::size_t{4} << 20;
 constexpr auto kUploadPatience = 120s;
 constexpr auto kForever = 24h;
+constexpr auto kSlice = 20ms; // of a wait that may be given up
 
 Error failed(const HttpAnswer& answer)
 {
@@ -33,6 +37,23 @@ Error failed(const HttpAnswer& answer)
     auto failure = connect::read_failure(static_cast<int>(answer.status), answer.body);
     failure.message = printable(failure.message, 400);
     return connect::error_of(failure);
+}
+
+} // namespace
+
+namespace {
+
+/// Busy, and it says so before it has done anything: waits, and true when it may be asked again. A daemon's
+/// own "resource exhausted" looks the same but for the header.
+bool may_ask_again(const HttpAnswer& answer, int tries, const Cord* cord)
+{
+    if (answer.status != 429 || answer.header("retry-after").empty() || tries + 1 >= kTries) return false;
+    const auto pause = pause_asked(answer, tries);
+    if (!pause) return false;
+    for (const auto end = std::chrono::steady_clock::now() + *pause; std::chrono::steady_clock::now() < end;
+         std::this_thread::sleep_for(kSlice))
+        if (cord != nullptr && cord->pulled()) return false;
+    return true;
 }
 
 } // namespace
@@ -88,10 +109,12 @@ Result<std::string> Envd::unary(const Session& session, std::string_view method,
                         .headers = headers(session, user),
                         .body = message};
     request.headers["Content-Type"] = "application/json";
-    auto got = session.client->call(std::move(request));
-    if (!got.answer) return std::unexpected(std::move(got.answer).error());
-    if (got.answer->status != 200) return std::unexpected(failed(*got.answer));
-    return std::move(got.answer->body);
+    for (int tries = 0;; ++tries) {
+        auto got = session.client->call(request);
+        if (!got.answer) return std::unexpected(std::move(got.answer).error());
+        if (got.answer->status == 200) return std::move(got.answer->body);
+        if (!may_ask_again(*got.answer, tries, nullptr)) return std::unexpected(failed(*got.answer));
+    }
 }
 
 Result<std::string> Envd::patient(const Session& session, std::string_view method, const std::string& message,
@@ -102,13 +125,16 @@ Result<std::string> Envd::patient(const Session& session, std::string_view metho
                         .headers = headers(session, {}),
                         .body = message};
     request.headers["Content-Type"] = "application/json";
-    BERTH_TRY(auto wire, session.client->connect());
-    if (!cord.hold(&wire)) return fail(Code::Unavailable, "the call was given up");
-    auto answer = exchange(wire, session.client->place().authority(), request, {.patience = kForever}, {});
-    (void)cord.hold(nullptr);
-    if (!answer) return std::unexpected(std::move(answer).error());
-    if (answer->status != 200) return std::unexpected(failed(*answer));
-    return std::move(answer->body);
+    for (int tries = 0;; ++tries) {
+        BERTH_TRY(auto wire, session.client->connect());
+        if (!cord.hold(&wire)) return fail(Code::Unavailable, "the call was given up");
+        auto answer =
+            exchange(wire, session.client->place().authority(), request, {.patience = kForever}, {});
+        (void)cord.hold(nullptr);
+        if (!answer) return std::unexpected(std::move(answer).error());
+        if (answer->status == 200) return std::move(answer->body);
+        if (!may_ask_again(*answer, tries, &cord)) return std::unexpected(failed(*answer));
+    }
 }
 
 StreamEnd Envd::stream(const Session& session, std::string_view method, const std::string& message,
@@ -123,11 +149,6 @@ StreamEnd Envd::stream(const Session& session, std::string_view method, const st
     request.headers["Content-Type"] = "application/connect+json";
     request.headers["Keepalive-Ping-Interval"] = std::to_string(kPing.count());
     if (time) request.headers["Connect-Timeout-Ms"] = std::to_string(time->count());
-    auto wire = session.client->connect();
-    if (!wire) {
-        out.cut = std::move(wire).error();
-        return out;
-    }
     connect::EnvelopeReader reader(kEnvelope);
     const ByteSink sink = [&](std::string_view bytes) -> Status {
         if (out.told) return fail(Code::Invalid, "the stream goes on after its end");
@@ -143,12 +164,21 @@ StreamEnd Envd::stream(const Session& session, std::string_view method, const st
             BERTH_CHECK(on_message(envelope->payload));
         }
     };
-    if (!cord.hold(&*wire)) {
-        out.cut = fail(Code::Unavailable, "the call was given up").error();
-        return out;
+    Result<HttpAnswer> answer = fail(Code::Internal, "nobody was asked");
+    for (int tries = 0;; ++tries) {
+        auto wire = session.client->connect();
+        if (!wire) {
+            out.cut = std::move(wire).error();
+            return out;
+        }
+        if (!cord.hold(&*wire)) {
+            out.cut = fail(Code::Unavailable, "the call was given up").error();
+            return out;
+        }
+        answer = exchange(*wire, session.client->place().authority(), request, {.patience = kSilence}, sink);
+        (void)cord.hold(nullptr);
+        if (!answer || !may_ask_again(*answer, tries, &cord)) break;
     }
-    auto answer = exchange(*wire, session.client->place().authority(), request, {.patience = kSilence}, sink);
-    (void)cord.hold(nullptr);
     if (out.told) return out;
     if (!answer)
         out.cut = std::move(answer).error();

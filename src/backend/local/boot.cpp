@@ -59,6 +59,22 @@ Result<std::optional<sys::KeptGroup>> make_groups(const std::string& native, int
     return group;
 }
 
+/// By which the keeper of a parked one knows whether somebody is left to claim it.
+struct MakerEnds {
+    UniqueFd ours;
+    UniqueFd keepers;
+    UniqueFd unclaimed;
+};
+
+Result<MakerEnds> open_maker(int directory)
+{
+    int ends[2];
+    if (::pipe2(&ends[0], O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno("making a pipe");
+    MakerEnds out{.ours = UniqueFd(ends[1]), .keepers = UniqueFd(ends[0]), .unclaimed = {}};
+    BERTH_TRY(out.unclaimed, open_unclaimed(directory));
+    return out;
+}
+
 } // namespace
 
 sys::GroupLimits group_limits(const policy::Limits& limits, const sys::CgroupTree& tree)
@@ -128,12 +144,19 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
     entry.program = image;
     BERTH_TRY(const auto mark, keeper_mark(state, native));
     entry.argv = {"k", mark, std::to_string(owner_seen_inside(*prepared))};
+    MakerEnds ends;
+    if (recorded == Recorded::Parked) {
+        BERTH_TRY(ends, open_maker(directory));
+        entry.argv.insert(entry.argv.begin() + 2, "p");
+        entry.more = {ends.keepers.get(), ends.unclaimed.get()};
+    }
     entry.in = entry.out = entry.err = null.get();
     entry.socket = listener.get();
     entry.cgroup = group ? group->keeper_directory() : -1;
     BERTH_TRY(auto launched, launch(plan, entry, spawner));
     // A copy of the listening socket here would go on accepting for a dead keeper.
     listener.reset();
+    ends.keepers.reset();
     ScopeExit undo_keeper([&] { (void)end_keeper(launched.pidfd.get()); });
     hooks::kill_point("keeper started");
     BERTH_TRY(auto keeper, KeeperClient::connect(directory, kSocket, kPatience));
@@ -160,7 +183,8 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
                   .keeper = std::move(keeper),
                   .pid = launched.pid,
                   .pidfd = std::move(launched.pidfd),
-                  .group = std::move(group)};
+                  .group = std::move(group),
+                  .maker = std::move(ends.ours)};
 }
 
 } // namespace berth::local

@@ -35,6 +35,7 @@ struct Booted {
     pid_t pid = -1;
     UniqueFd pidfd;
     std::optional<sys::KeptGroup> group;
+    UniqueFd maker; ///< of a parked one: when it is closed, the keeper ends unless it was claimed
 };
 
 /// Whether a record of the instance exists: then it tells of the groups before they are made. Where it does

@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kFile = "instance";
 constexpr const char* kNewFile = "instance.new";
 constexpr const char* kParked = "parked";
+constexpr const char* kNobody = "nobody"; ///< never there
 constexpr std::int64_t kMany = std::int64_t{1} << 62;
 
 json::Object layers_json(const RootLayers& layers)
@@ -218,10 +219,7 @@ Result<Instance> read_record(int directory, const char* name)
     return read;
 }
 
-bool has(int directory, const char* name)
-{
-    return ::faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
+bool has(int directory, const char* name) { return ::faccessat(directory, name, F_OK, 0) == 0; }
 
 } // namespace
 
@@ -237,8 +235,16 @@ Status mark_parked(int directory)
 {
     const UniqueFd file(
         ::openat(directory, kParked, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) return fail_errno("marking a sandbox as parked");
+    if (!file || ::symlinkat(kNobody, directory, kFile) != 0)
+        return fail_errno("marking a sandbox as parked");
     return {};
+}
+
+Result<UniqueFd> open_unclaimed(int directory)
+{
+    UniqueFd link(::openat(directory, kFile, O_PATH | O_CLOEXEC | O_NOFOLLOW));
+    if (!link) return fail_errno("opening what a claim replaces");
+    return link;
 }
 
 Status write_parked(int directory, const Instance& instance)

@@ -43,8 +43,12 @@ enum class Durable { No, Yes };
 [[nodiscard]] Result<Instance> read_instance(int directory);
 
 /// The same for an instance that is nobody's yet (parked.hpp), under a name of its own: to everybody who asks
-/// for an instance it was never finished. Marked before anything else of it exists.
+/// for an instance it was never finished. Marked before anything else of it exists; where its record will be
+/// there is a link to nothing until then.
 [[nodiscard]] Status mark_parked(int directory);
+/// That link. It has no name any more as soon as the record is written: one step, which whoever has this sees
+/// (the keeper, when its maker is gone).
+[[nodiscard]] Result<UniqueFd> open_unclaimed(int directory);
 [[nodiscard]] Status write_parked(int directory, const Instance& instance);
 /// NotFound: it was never parked, or its keeper does not answer yet. It stays when the instance has a record
 /// of its own, which is the one that counts then.

@@ -86,6 +86,7 @@ Result<sys::StepList> launch_steps(const Plan& plan, const Entry& entry, int sel
     list.dup(list.borrow(entry.err), 2);
     list.dup(list.borrow(entry.socket), 3);
     int next = 4;
+    for (const int fd : entry.more) list.dup(list.borrow(fd), next++);
     for (const int fd : plan.keep_open) list.dup(list.borrow(fd), next++);
     list.close_on_exec_from(hooks::wall_off("close-descriptors") ? 1000 : next);
     list.exec(list.borrow(entry.program), entry.argv, entry.env);
@@ -101,7 +102,8 @@ Result<sys::Launched> launch(const Plan& plan, const Entry& entry, sys::Spawner*
     BERTH_TRY(auto list, launch_steps(plan, entry, self.get()));
     const sys::LaunchOptions options{.namespaces = namespaces(plan),
                                      .cgroup = entry.cgroup,
-                                     .low_numbers = 4 + static_cast<int>(plan.keep_open.size())};
+                                     .low_numbers =
+                                         4 + static_cast<int>(entry.more.size() + plan.keep_open.size())};
     auto launched = spawner != nullptr ? spawner->launch(list, options) : sys::launch(list, options);
     if (!launched) return std::unexpected(with_remedy(std::move(launched).error(), plan));
     return launched;

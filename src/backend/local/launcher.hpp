@@ -17,8 +17,9 @@ struct Entry {
     int in = -1;
     int out = -1;
     int err = -1;
-    int socket = -1; ///< becomes descriptor 3: towards the launcher, or where the keeper listens
-    int cgroup = -1; ///< directory of the v2 group to be born in
+    int socket = -1;       ///< becomes descriptor 3: towards the launcher, or where the keeper listens
+    int cgroup = -1;       ///< directory of the v2 group to be born in
+    std::vector<int> more; ///< from descriptor 4 on
 };
 
 /// The whole launch as a list of steps, in the order of specs/local-isolation.md §2.

@@ -73,8 +73,9 @@ Result<Parked> Parked::make(const StateDir& state, const SandboxSpec& spec, cons
     if (options.from && options.from->kind != snapshot_kind::kLayer)
         return fail(Code::Unsupported, "a sandbox from a {} is not parked", options.from->kind);
     BERTH_TRY(auto made, Sandbox::make(state, spec, options, Recorded::Parked));
+    UniqueFd maker = std::move(made.booted.maker);
     Parked out(Sandbox(std::move(made.native), std::move(made.directory), std::move(made.booted)),
-               std::move(made.instance), options.from ? options.from->id : std::string{});
+               std::move(made.instance), std::move(maker), options.from ? options.from->id : std::string{});
     out.sandbox_.spawner_ = options.spawner;
     if (auto ready = out.warm_up(); !ready) {
         (void)std::move(out).destroy();
@@ -151,10 +152,15 @@ Status Parked::become(const SandboxSpec& spec, const Sandbox::Options& options)
     instance_.spec = spec;
     instance_.labels = options.labels;
     instance_.synced = system_clock().now();
+    // Killed from here on, we leave it to the keeper to see whether it was recorded.
+    if (::write(maker_.get(), "c", 1) != 1) return fail_errno("telling the keeper of {}", spec.id);
+    hooks::kill_point("claim: begun");
     // From here on it is an instance, and that of its sandbox alone.
     const int directory = sandbox_.directory_.get();
     BERTH_CHECK(write_instance(directory, instance_));
     hooks::kill_point("claim: recorded");
+    maker_.reset();
+    hooks::kill_point("claim: let go");
     ::flock(directory, LOCK_UN);
     hooks::kill_point("sandbox claimed");
     return {};

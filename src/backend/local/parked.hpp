@@ -14,14 +14,15 @@ namespace berth::local {
 ///
 /// It is a create that rests before its last step. Its directory has no record, so nobody finds an instance
 /// there, and it is locked by us, so nobody takes it for a leftover; when we are killed the kernel opens
-/// the lock, and it is one. For one thread.
+/// the lock, and it is one. Its keeper ends with us, whatever becomes of the state directory, until the
+/// record is written. For one thread.
 class Parked {
 public:
     [[nodiscard]] static Result<Parked> make(const StateDir& state, const SandboxSpec& spec,
                                              const Sandbox::Options& options);
     Parked(Parked&&) noexcept = default;
     Parked& operator=(Parked&&) noexcept = delete;
-    /// Lets go: whoever collects finds it.
+    /// Lets go: its keeper ends, and whoever collects finds the rest.
     ~Parked() = default;
 
     /// Becomes the sandbox of that spec, which has its id. Where it does not fit, or cannot be given what the
@@ -30,8 +31,9 @@ public:
     [[nodiscard]] Status destroy() &&;
 
 private:
-    Parked(Sandbox sandbox, Instance instance, std::string snapshot)
-        : sandbox_(std::move(sandbox)), instance_(std::move(instance)), snapshot_(std::move(snapshot))
+    Parked(Sandbox sandbox, Instance instance, UniqueFd maker, std::string snapshot)
+        : sandbox_(std::move(sandbox)), instance_(std::move(instance)), maker_(std::move(maker)),
+          snapshot_(std::move(snapshot))
     {
     }
     [[nodiscard]] Status warm_up();
@@ -41,6 +43,7 @@ private:
 
     Sandbox sandbox_;
     Instance instance_;
+    UniqueFd maker_;       ///< our end of what its keeper knows us by
     std::string snapshot_; ///< it was made from; may be empty
 };
 

@@ -318,10 +318,10 @@ Task<Control::Answer> Control::metrics(Call& call)
     BERTH_CO_TRY(const auto end,
                  number_of(head, "end", 0, INT64_MAX / 2'000'000'000, INT64_MAX / 2'000'000'000));
     json::Array out;
-    for (const auto& one : entry->samples) {
-        const auto at =
-            std::chrono::duration_cast<std::chrono::seconds>(one.metric.time.time_since_epoch()).count();
-        if (at >= start && at <= end) out.emplace_back(metric_json(one.metric));
+    for (std::size_t i = 0; i < entry->samples.size(); ++i) {
+        const auto& one = entry->samples.at(i);
+        if (one.seconds >= start && one.seconds <= end)
+            out.emplace_back(metric_json(sandboxes_.metric_of(*entry, one)));
     }
     co_return http::json_response(200, json::dump(json::Value(std::move(out))));
 }
@@ -335,7 +335,7 @@ Task<Control::Answer> Control::metrics_of_many(Call& call)
         for (const auto& id : wanted) {
             const auto entry = sandboxes_.find(id);
             if (!entry || entry->tenant != call.tenant || entry->samples.empty()) continue;
-            found[id] = metric_json(entry->samples.back().metric);
+            found[id] = metric_json(sandboxes_.metric_of(*entry, entry->samples.newest()));
         }
     }
     json::Object out;

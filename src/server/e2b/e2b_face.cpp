@@ -9,6 +9,7 @@
 
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
+#include "server/e2b/compose.hpp"
 #include "server/e2b/control.hpp"
 #include "server/e2b/destination.hpp"
 #include "server/e2b/files.hpp"
@@ -205,7 +206,8 @@ Task<void> E2bFace::envd_metrics(EnvdCall& call)
 {
     if (call.entry->samples.empty()) co_await sandboxes_.sample(call.entry);
     Metric metric;
-    if (!call.entry->samples.empty()) metric = call.entry->samples.back().metric;
+    if (!call.entry->samples.empty())
+        metric = sandboxes_.metric_of(*call.entry, call.entry->samples.newest());
     json::Object out;
     out["ts"] = std::chrono::duration_cast<std::chrono::seconds>(metric.time.time_since_epoch()).count();
     out["cpu_count"] = metric.cpus;
@@ -244,6 +246,10 @@ Task<void> E2bFace::envd(EnvdCall& call)
     }
     if (head.segments.size() == 1 && head.segments[0] == "files") {
         co_await files_.answer(call);
+        co_return;
+    }
+    if (head.path == "/files/compose" && head.method == "POST") {
+        co_await compose(call, sandboxes_.ground());
         co_return;
     }
     if (head.path == "/metrics" && head.method == "GET") {

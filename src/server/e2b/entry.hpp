@@ -13,6 +13,7 @@
 #include "protocol/e2b/filesystem.hpp"
 #include "protocol/e2b/process.hpp"
 #include "protocol/e2b/sandbox.hpp"
+#include "server/e2b/samples.hpp"
 
 namespace berth::e2b {
 
@@ -77,12 +78,7 @@ struct Entry {
     };
     std::map<std::string, Watcher> watchers;
 
-    struct Sample {
-        Metric metric;
-        std::optional<std::chrono::microseconds> cpu;
-        SteadyTime time{};
-    };
-    std::vector<Sample> samples;
+    Samples samples;
 
     [[nodiscard]] std::string key() const { return "e2b:" + id; }
 };

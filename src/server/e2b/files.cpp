@@ -21,6 +21,7 @@
 #include "server/e2b/file_send.hpp"
 #include "server/gate/spool.hpp"
 #include "server/http/inflate.hpp"
+#include "server/http/preflight.hpp"
 
 namespace berth::e2b {
 
@@ -243,11 +244,8 @@ Task<void> Files::answer(EnvdCall& call)
 {
     const auto& head = call.exchange.head();
     if (head.method == "OPTIONS") {
-        auto response = http::empty_response();
-        response.with("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
-        response.with("Access-Control-Allow-Headers", "*");
+        auto response = http::preflight(head);
         response.with("Access-Control-Allow-Origin", "*");
-        response.with("Access-Control-Max-Age", "7200");
         (void)co_await call.exchange.send(std::move(response));
         co_return;
     }

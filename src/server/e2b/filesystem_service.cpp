@@ -9,6 +9,7 @@
 
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "core/watches_one.hpp"
 #include "server/e2b/entry_info.hpp"
 #include "server/e2b/rpc.hpp"
 
@@ -44,6 +45,16 @@ std::optional<WatchEvent> event_of(FileChange::Kind kind)
     case FileChange::Kind::Overflow: return std::nullopt;
     }
     return std::nullopt;
+}
+
+/// What is below the directory is watched only where it was asked for: that may be very much.
+Task<Result<std::vector<FileChange>>> changes_of(EnvdCall& call, const Entry::Watcher& watcher,
+                                                 const std::string& id, SteadyTime until)
+{
+    FilePath directory{.path = watcher.path, .user = watcher.user};
+    auto* const one = watcher.recursive ? nullptr : dynamic_cast<WatchesOne*>(&call.backend);
+    if (one != nullptr) return one->watch_one(call.handle, id, std::move(directory), until);
+    return call.backend.watch(call.handle, id, std::move(directory), until);
 }
 
 Task<std::vector<FilesystemEvent>> events_of(const EnvdCall& call, const Entry::Watcher& watcher,
@@ -281,8 +292,7 @@ Task<FilesystemService::Outcome> FilesystemService::create_watcher(Request& requ
                            .recursive = request.message.recursive,
                            .include_entry = request.message.include_entry};
     // The first question begins it.
-    const auto begun = co_await call.backend.watch(call.handle, id,
-                                                   {.path = request.path, .user = request.user.name}, now());
+    const auto begun = co_await changes_of(call, watcher, id, now());
     if (!begun) co_return refuse(begun.error());
     call.entry->watchers[id] = std::move(watcher);
     co_return watcher_answer(id);
@@ -295,8 +305,8 @@ Task<FilesystemService::Outcome> FilesystemService::watcher_events(Request& requ
     if (at == call.entry->watchers.end())
         co_return refuse(connect::Status::NotFound, "there is no such watcher");
     const Entry::Watcher watcher = at->second;
-    const auto changes = co_await call.backend.watch(call.handle, at->first,
-                                                     {.path = watcher.path, .user = watcher.user}, now());
+    const std::string id = at->first;
+    const auto changes = co_await changes_of(call, watcher, id, now());
     if (!changes) co_return refuse(changes.error());
     const auto events = co_await events_of(call, watcher, *changes);
     co_return events_answer(events);
@@ -336,8 +346,7 @@ Task<void> FilesystemService::watch(EnvdCall& call)
                                  .user = request->user.name,
                                  .recursive = request->message.recursive,
                                  .include_entry = request->message.include_entry};
-        const auto begun = co_await call.backend.watch(call.handle, id,
-                                                       {.path = watcher->path, .user = watcher->user}, now());
+        const auto begun = co_await changes_of(call, *watcher, id, now());
         if (!begun) failed = connect::failure_of(begun.error());
     }
     if (failed) {
@@ -349,9 +358,7 @@ Task<void> FilesystemService::watch(EnvdCall& call)
     auto alive = co_await exchange.write(connect::encode(watch_start()));
     while (alive) {
         const auto wake = until ? std::min(*until, now() + keepalive) : now() + keepalive;
-        auto first = co_await (
-            call.backend.watch(call.handle, id, {.path = watcher->path, .user = watcher->user}, wake) ||
-            rpc::interrupted(exchange, entry));
+        auto first = co_await (changes_of(call, *watcher, id, wake) || rpc::interrupted(exchange, entry));
         if (entry->turns != turn) {
             exchange.drop();
             break;

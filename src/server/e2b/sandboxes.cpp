@@ -342,26 +342,24 @@ Task<void> Sandboxes::expire(EntryPtr entry)
 
 Task<void> Sandboxes::sample(EntryPtr entry)
 {
-    constexpr std::size_t most = 720; // an hour
     auto where = co_await backend(*entry);
     if (!where) co_return;
     const auto used = co_await (*where)->usage(handle(*entry));
     if (!used) co_return;
-    Entry::Sample one{.cpu = used->cpu, .time = system_clock().steady()};
-    one.metric.time = now();
-    const auto shown = view(*entry);
-    one.metric.cpus = shown.cpus;
-    one.metric.memory_total = std::uint64_t{shown.memory_mb} << 20;
-    one.metric.disk_total = std::uint64_t{shown.disk_mb} << 20;
-    one.metric.memory = used->memory ? used->memory->count : 0;
-    if (!entry->samples.empty() && used->cpu && entry->samples.back().cpu) {
-        const auto& before = entry->samples.back();
-        const std::chrono::duration<double> wall = one.time - before.time;
-        const std::chrono::duration<double> cpu = *used->cpu - *before.cpu;
-        if (wall.count() > 0) one.metric.cpu_percent = 100 * cpu.count() / wall.count();
-    }
-    if (entry->samples.size() >= most) entry->samples.erase(entry->samples.begin());
-    entry->samples.push_back(std::move(one));
+    entry->samples.add(now(), system_clock().steady(), used->cpu, used->memory ? used->memory->count : 0);
+}
+
+Metric Sandboxes::metric_of(const Entry& entry, const Samples::One& sample) const
+{
+    const auto shown = view(entry);
+    Metric out;
+    out.time = WallTime(std::chrono::seconds(sample.seconds));
+    out.cpus = shown.cpus;
+    out.cpu_percent = sample.cpu_percent;
+    out.memory = sample.memory;
+    out.memory_total = std::uint64_t{shown.memory_mb} << 20;
+    out.disk_total = std::uint64_t{shown.disk_mb} << 20;
+    return out;
 }
 
 Task<void> Sandboxes::tick()

@@ -84,8 +84,8 @@ public:
     Task<Result<Backend*>> backend(const Entry& entry);
     [[nodiscard]] static SandboxHandle handle(const Entry& entry) { return Lifecycle::handle(entry.record); }
     [[nodiscard]] WallTime now() const { return system_clock().now(); }
-    /// Since when samples are kept, and how many.
     Task<void> sample(EntryPtr entry);
+    [[nodiscard]] Metric metric_of(const Entry& entry, const Samples::One& sample) const;
 
 private:
     struct Held; ///< alone with an entry

@@ -1,4 +1,5 @@
 #include <csignal>
+#include <utility>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -130,9 +131,15 @@ Task<void> Api::attend(SandboxRecord record, ExecSpec spec)
 {
     auto where = co_await lifecycle().backend(record.backend);
     if (!where) co_return;
-    // Its input is its client's, who ends it.
+    // Its input is its client's, who ends it; its time is in its record.
     spec.input = ExecSpec::Stdin::None;
-    const auto ended = co_await (*where)->follow(Lifecycle::handle(record), spec, {});
+    const bool timed = std::exchange(spec.timeout, std::nullopt).has_value();
+    auto follow = (*where)->follow(Lifecycle::handle(record), spec, {});
+    Result<RunOutcome> ended = fail(Code::Internal, "exec {} was not followed", spec.id);
+    if (timed)
+        ended = std::get<0>(co_await (std::move(follow) || lifecycle().hold_to_time(record, spec.id)));
+    else
+        ended = co_await std::move(follow);
     const auto status = ended ? ended->status : ExitStatus::unknown();
     if (leaving_) co_return;
     const auto noted = co_await lifecycle().finish_exec(record, spec.id, status);

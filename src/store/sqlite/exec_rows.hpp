@@ -12,6 +12,8 @@ namespace berth::store {
 /// False: it had ended before.
 [[nodiscard]] Result<bool> end_exec_row(Connection& db, const std::string& id, WallTime ended,
                                         const std::string& outcome);
+[[nodiscard]] Status note_exec_row(Connection& db, const ExecRecord& exec);
+[[nodiscard]] Result<std::vector<ExecRecord>> list_execs_due(Connection& db, WallTime by, std::size_t limit);
 [[nodiscard]] Result<std::vector<ExecRecord>> list_execs(Connection& db, const std::string& sandbox,
                                                          bool running_only);
 

@@ -201,18 +201,28 @@ Result<std::vector<SandboxRecord>> list_records(Connection& db, const RecordQuer
         fmt::format("SELECT {} FROM sandbox WHERE {} ORDER BY id LIMIT ?", kColumns, kWhere);
     static const std::string living =
         fmt::format("SELECT {} FROM sandbox WHERE live=1 AND {} ORDER BY id LIMIT ?", kColumns, kWhere);
-    // Names and deadlines have indexes of their own, which the two above would not use.
+    // Names, deadlines and what is superseded have indexes of their own, which the two above would not use.
     static const std::string named = fmt::format(
         "SELECT {} FROM sandbox WHERE name=? AND name<>'' AND live=1 ORDER BY id LIMIT ?", kColumns);
     static const std::string overdue = fmt::format(
         "SELECT {} FROM sandbox WHERE due<>0 AND live=1 AND due<=? AND id>? ORDER BY id LIMIT ?", kColumns);
+    static const std::string superseded =
+        fmt::format("SELECT {} FROM sandbox WHERE superseded_by<>'' AND state<>'destroyed' AND "
+                    "state<>'failed' AND id>? ORDER BY id LIMIT ?",
+                    kColumns);
     const std::uint64_t limit = std::min(query.limit, kMaxPage);
     const bool by_due = query.due_by != WallTime{};
     const bool by_name = !by_due && !query.name.empty() && !query.with_dead && query.id_prefix.empty() &&
                          query.after.empty() && query.backend.empty();
-    const std::string& sql = by_due ? overdue : by_name ? named : query.with_dead ? all : living;
+    const std::string& sql = query.superseded  ? superseded
+                             : by_due          ? overdue
+                             : by_name         ? named
+                             : query.with_dead ? all
+                                               : living;
     BERTH_TRY(auto row, db.prepare(sql.c_str()));
-    if (by_due)
+    if (query.superseded)
+        row.bind(query.after);
+    else if (by_due)
         row.bind(ticks(query.due_by)).bind(query.after);
     else if (by_name)
         row.bind(query.name);

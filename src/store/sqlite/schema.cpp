@@ -94,6 +94,18 @@ CREATE TABLE setting (
 ) WITHOUT ROWID;
 INSERT INTO setting (name, value) VALUES ('owner', lower(hex(randomblob(16))));
 )",
+    R"(
+ALTER TABLE exec ADD COLUMN timeout       INTEGER NOT NULL DEFAULT 0; -- nanoseconds; 0: none
+ALTER TABLE exec ADD COLUMN paused_before INTEGER NOT NULL DEFAULT 0; -- milliseconds
+ALTER TABLE exec ADD COLUMN due           INTEGER NOT NULL DEFAULT 0; -- 0: never
+ALTER TABLE exec ADD COLUMN overdue       INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX exec_due ON exec (due) WHERE due <> 0 AND ended = 0;
+
+-- The dead are many and nobody asks for them: what looks for work must not read them.
+CREATE INDEX sandbox_superseded ON sandbox (id)
+    WHERE superseded_by <> '' AND state <> 'destroyed' AND state <> 'failed';
+CREATE INDEX sandbox_ended ON sandbox (changed) WHERE state IN ('destroyed', 'failed', 'detached');
+)",
 };
 
 Result<std::int64_t> version_of(Connection& connection)

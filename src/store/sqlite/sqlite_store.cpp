@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "base/unique_fd.hpp"
+#include "store/sqlite/ended_rows.hpp"
 #include "store/sqlite/exec_rows.hpp"
 #include "store/sqlite/ledger.hpp"
 #include "store/sqlite/record_rows.hpp"
@@ -173,6 +174,23 @@ Result<std::vector<SandboxRecord>> SqliteStore::list(const RecordQuery& query)
     return list_records(reads_, query);
 }
 
+Result<std::size_t> SqliteStore::forget_ended(WallTime before, std::size_t limit)
+{
+    std::size_t gone = 0;
+    BERTH_CHECK(writer_.write([&](Connection& db) -> Status {
+        BERTH_TRY(gone, delete_ended(db, before, limit));
+        return {};
+    }));
+    return gone;
+}
+
+Result<std::size_t> SqliteStore::count_ended(WallTime before, std::size_t limit)
+{
+    const std::scoped_lock alone(reading_);
+    BERTH_TRY(const auto ids, list_ended(reads_, before, limit));
+    return ids.size();
+}
+
 Status SqliteStore::add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events)
 {
     return write(
@@ -191,6 +209,17 @@ Status SqliteStore::end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEv
         BERTH_CHECK(touch_record(db, exec.sandbox, exec.ended, due));
         return append_events(db, events, clock_->now());
     });
+}
+
+Status SqliteStore::note_exec(const ExecRecord& exec)
+{
+    return write([&](Connection& db) { return note_exec_row(db, exec); }, {});
+}
+
+Result<std::vector<ExecRecord>> SqliteStore::execs_due(WallTime by, std::size_t limit)
+{
+    const std::scoped_lock alone(reading_);
+    return list_execs_due(reads_, by, limit);
 }
 
 Result<std::vector<ExecRecord>> SqliteStore::execs(const std::string& sandbox, bool running_only)

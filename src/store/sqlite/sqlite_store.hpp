@@ -31,8 +31,13 @@ public:
     Result<std::optional<SandboxRecord>> find_key(const std::string& key) override;
     Result<std::vector<SandboxRecord>> list(const RecordQuery& query) override;
 
+    Result<std::size_t> forget_ended(WallTime before, std::size_t limit) override;
+    Result<std::size_t> count_ended(WallTime before, std::size_t limit) override;
+
     Status add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) override;
     Status end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) override;
+    Status note_exec(const ExecRecord& exec) override;
+    Result<std::vector<ExecRecord>> execs_due(WallTime by, std::size_t limit) override;
     Result<std::vector<ExecRecord>> execs(const std::string& sandbox, bool running_only) override;
 
     Result<std::uint64_t> append(std::vector<LedgerEvent> events) override;

@@ -162,6 +162,61 @@ TEST_F(Tiers, WhatCannotBeMadeSupersedesNothing)
     EXPECT_NE(must(run_task(one->lifecycle->acquire(other))).record.id(), made.record.id());
 }
 
+TEST_F(Tiers, WhatIsMadeFromATemplateDoesNotEndWithTheTimeOfItsBuild)
+{
+    auto one = process();
+    auto build = wish("build");
+    build.retention.lifetime = 1h;
+    must(run_task(one->lifecycle->acquire(build)));
+    const auto built = run_task(one->lifecycle->snapshot("build", {.kind = {}, .note = "template mine"}));
+    const auto other = run_task(one->lifecycle->snapshot("build", {.kind = {}, .note = "as it was"}));
+    ASSERT_TRUE(built && other);
+    ASSERT_TRUE(run_task(one->lifecycle->destroy("build")));
+    const auto made = must(run_task(one->lifecycle->restore(built->record.id, {.as_new = true})));
+    EXPECT_FALSE(made.record.retention.lifetime);
+    const auto again = must(run_task(one->lifecycle->restore(other->record.id, {.as_new = true})));
+    EXPECT_EQ(again.record.retention.lifetime, 1h);
+}
+
+TEST_F(Tiers, TheKeyMovesWhenTheNewOneIsAccepted)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    std::string judged;
+    bool good = false;
+    other.accept = [&](SandboxRecord record) -> Task<Status> {
+        judged = record.id();
+        EXPECT_TRUE(world_->instances.contains(record.native));
+        EXPECT_EQ(one->store->find_key("demo").value()->id(), made.record.id());
+        if (!good) co_return fail(Code::Unsupported, "not good enough");
+        co_return Status{};
+    };
+    EXPECT_EQ(run_task(one->lifecycle->acquire(other)).error().code, Code::Unsupported);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo"))->id(), made.record.id());
+    EXPECT_EQ(told(*one, "berth.sandbox_superseded"), 0u);
+    EXPECT_EQ(run_task(one->lifecycle->find(judged))->state, State::Failed);
+    EXPECT_FALSE(world_->instances.contains(judged));
+    good = true;
+    const auto next = must(run_task(one->lifecycle->acquire(other)));
+    EXPECT_EQ(next.record.id(), judged);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo"))->id(), judged);
+    judged.clear();
+    EXPECT_EQ(must(run_task(one->lifecycle->acquire(other))).tier, Tier::Attached);
+    EXPECT_EQ(judged, "") << "one that is somebody's is not judged again";
+}
+
+TEST_F(Tiers, AFirstOneThatIsNotAcceptedHasNoKey)
+{
+    auto one = process();
+    auto wanted = wish("demo");
+    wanted.accept = [](SandboxRecord) -> Task<Status> { co_return fail(Code::Unsupported, "no"); };
+    EXPECT_EQ(run_task(one->lifecycle->acquire(wanted)).error().code, Code::Unsupported);
+    EXPECT_EQ(run_task(one->lifecycle->find("demo")).error().code, Code::NotFound);
+    EXPECT_TRUE(world_->instances.empty());
+}
+
 TEST_F(Tiers, WhatIsRefusedIsNeverRecorded)
 {
     auto one = process();

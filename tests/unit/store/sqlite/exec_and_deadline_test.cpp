@@ -67,6 +67,82 @@ TEST_F(StoreRows, AnExecIsAddedWithTheUseOfItsSandboxAndEndsOnce)
     EXPECT_EQ(store_->ledger({.type = "sandbox_process_state_updated"})->size(), 1u);
 }
 
+TEST_F(StoreRows, AnExecKeepsItsDeadlineUntilItEnds)
+{
+    const auto box = *store_->insert(record(), {});
+    ExecRecord exec{.id = "exec_1", .sandbox = box.id(), .argv = {"true"}, .started = at(200)};
+    exec.timeout = 1500ms;
+    exec.paused_before = 70ms;
+    exec.due = at(300);
+    ExecRecord other{.id = "exec_2", .sandbox = box.id(), .argv = {"true"}, .started = at(200)};
+    ASSERT_TRUE(store_->add_exec(exec, {}, {}));
+    ASSERT_TRUE(store_->add_exec(other, {}, {}));
+    EXPECT_THAT(*store_->execs_due(at(299), 10), IsEmpty());
+    EXPECT_THAT(*store_->execs_due(at(300), 10), ElementsAre(exec));
+    exec.due = at(400);
+    exec.overdue = true;
+    ASSERT_TRUE(store_->note_exec(exec));
+    EXPECT_THAT(*store_->execs_due(at(300), 10), IsEmpty());
+    EXPECT_THAT(*store_->execs(box.id(), true), ElementsAre(exec, other));
+    exec.ended = at(350);
+    exec.outcome = "signal 9";
+    ASSERT_TRUE(store_->end_exec(exec, {}, {}));
+    EXPECT_THAT(*store_->execs_due(at(1000), 10), IsEmpty());
+    auto late = exec;
+    late.overdue = false;
+    ASSERT_TRUE(store_->note_exec(late)) << "too late, and no error";
+    EXPECT_TRUE(store_->execs(box.id(), false)->front().overdue);
+}
+
+TEST_F(StoreRows, ForgetsWhatIsOverAndNothingElse)
+{
+    const auto over = [&](State state, int changed) {
+        auto one = record();
+        one.state = state;
+        one.changed = at(changed);
+        const auto id = store_->insert(one, {{.sandbox = one.id(), .type = "sandbox_created"}})->id();
+        EXPECT_TRUE(store_->add_exec({.id = "exec_of_" + id, .sandbox = id, .argv = {"true"}}, {}, {}));
+        return id;
+    };
+    const auto first = over(State::Destroyed, 10), failed = over(State::Failed, 20),
+               detached = over(State::Detached, 30), young = over(State::Destroyed, 100),
+               living = over(State::Stopped, 5), kept = over(State::Destroyed, 15);
+    ASSERT_TRUE(
+        store_->add_snapshot({.id = "snap_1", .sandbox = kept, .kind = "x", .spec = record().spec}, {}));
+    ASSERT_TRUE(store_->append({{.sandbox = failed, .type = "berth.policy_proved"}}));
+    EXPECT_EQ(*store_->count_ended(at(100), 10), 3u);
+    EXPECT_EQ(*store_->forget_ended(at(100), 2), 2u) << "the oldest";
+    EXPECT_TRUE(*store_->find(detached));
+    EXPECT_EQ(*store_->forget_ended(at(100), 2), 1u);
+    EXPECT_EQ(*store_->forget_ended(at(100), 2), 0u);
+    for (const auto& id : {first, failed, detached}) {
+        EXPECT_FALSE(*store_->find(id));
+        EXPECT_THAT(*store_->execs(id, false), IsEmpty());
+    }
+    EXPECT_EQ(store_->ledger({.sandbox = first})->size(), 1u) << "the event with which everything began";
+    EXPECT_EQ(store_->ledger({.sandbox = failed})->front().type, "berth.policy_proved");
+    EXPECT_THAT(*store_->ledger({.sandbox = detached}), IsEmpty());
+    for (const auto& id : {young, living, kept}) {
+        EXPECT_TRUE(*store_->find(id)) << id;
+        EXPECT_EQ(store_->ledger({.sandbox = id})->size(), 1u);
+        EXPECT_EQ(store_->execs(id, false)->size(), 1u);
+    }
+}
+
+TEST_F(StoreRows, ListsWhatGaveItsKeyUpAndIsNotOver)
+{
+    auto old = record();
+    old.superseded_by = "sbx_other";
+    auto gone = old;
+    gone.spec.id = make_sandbox_id(system_clock());
+    gone.state = State::Destroyed;
+    old = *store_->insert(old, {});
+    ASSERT_TRUE(store_->insert(gone, {}));
+    ASSERT_TRUE(store_->insert(record(), {}));
+    EXPECT_THAT(*store_->list({.superseded = true}), ElementsAre(old));
+    EXPECT_THAT(*store_->list({.superseded = true, .after = old.id()}), IsEmpty());
+}
+
 TEST_F(StoreRows, ListsWhatIsDue)
 {
     auto late = record(), soon = record(), never = record();
@@ -125,7 +201,8 @@ TEST_F(StoreRows, AStoreOfTheFirstSchemaIsBroughtUpToDate)
     sqlite3* raw = nullptr;
     ASSERT_EQ(sqlite3_open(file.c_str(), &raw), SQLITE_OK);
     const char* back =
-        "DROP INDEX sandbox_due; DROP TABLE exec; DROP TABLE setting;"
+        "DROP INDEX sandbox_due; DROP INDEX sandbox_superseded; DROP INDEX sandbox_ended;"
+        "DROP TABLE exec; DROP TABLE setting;"
         "ALTER TABLE sandbox DROP COLUMN idle; ALTER TABLE sandbox DROP COLUMN on_idle;"
         "ALTER TABLE sandbox DROP COLUMN lifetime; ALTER TABLE sandbox DROP COLUMN failure;"
         "ALTER TABLE sandbox DROP COLUMN changed; ALTER TABLE sandbox DROP COLUMN due;"

@@ -218,9 +218,8 @@ Task<void> stream_process(Sandboxes& sandboxes, EnvdCall& call, std::shared_ptr<
                                                   .message = "the process was killed: its time was over"});
         co_return;
     }
-    const auto told =
-        co_await exchange.write(connect::encode(end_event(status.value_or(ExitStatus::unknown()))));
-    if (told) co_await rpc::end_stream(exchange);
+    co_await rpc::end_stream(exchange, std::nullopt,
+                             connect::encode(end_event(status.value_or(ExitStatus::unknown()))));
 }
 
 } // namespace berth::e2b

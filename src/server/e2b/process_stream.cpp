@@ -63,8 +63,11 @@ void add_frames(std::string& out, const ExecEvent& event)
     if (!stream) return;
     const std::size_t most = *stream == Output::Pty ? kPtyChunk : kChunk;
     out.reserve(out.size() + event.bytes.size() * 4 / 3 + (event.bytes.size() / most + 1) * kFrame);
-    for (std::size_t at = 0; at < event.bytes.size(); at += most)
-        out += connect::encode(data_event(*stream, std::string_view(event.bytes).substr(at, most)));
+    for (std::size_t at = 0; at < event.bytes.size(); at += most) {
+        const auto opened = connect::open_envelope(out);
+        append_data_event(out, *stream, std::string_view(event.bytes).substr(at, most));
+        connect::close_envelope(out, opened);
+    }
 }
 
 /// One stream's place and clocks.

@@ -37,4 +37,9 @@ Task<Result<std::vector<ExecEvent>>> KeptBackend::read_events(SandboxHandle sand
     }
 }
 
+void KeptBackend::expect_reader(std::string native, std::string exec, ExecFollower follower)
+{
+    followers_.put(std::move(native), std::move(exec), std::move(follower));
+}
+
 } // namespace berth::keeping

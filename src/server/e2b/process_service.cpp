@@ -183,9 +183,11 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
     if (*timeout) process->deadline = now() + **timeout;
     ProcessNote note{.tag = process->tag, .pty = process->pty, .stdin_open = process->stdin_open};
     if (*timeout) note.deadline = system_clock().now() + **timeout;
-    const auto noted = co_await sandboxes_.notes().write(entry.id, spec.id, std::move(note));
+    Status noted;
+    const auto take_note = [&] { return noted = sandboxes_.notes().write(entry.id, spec.id, note); };
+    const auto started = co_await sandboxes_.ground().berth.lifecycle().exec(
+        entry.record, spec, {.first = take_note, .followed = true});
     if (!noted) co_return std::unexpected(connect::failure_of(noted.error()));
-    const auto started = co_await sandboxes_.ground().berth.lifecycle().exec(entry.record, spec);
     if (!started) {
         co_await sandboxes_.notes().remove(entry.id, spec.id);
         const auto there = co_await call.backend.stat_file(call.handle, {.path = *cwd, .user = user->name});

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/base64_wide.hpp"
+
 namespace berth {
 
 namespace {
@@ -27,6 +29,27 @@ constexpr std::array<char, 2 * 4096> kPairs = [] {
     }
     return out;
 }();
+
+/// All of it, with no branch for each byte.
+void base64_encode_to(std::string_view bytes, char* to)
+{
+    const auto byte = [&](std::size_t at) { return std::uint32_t{static_cast<unsigned char>(bytes[at])}; };
+    std::size_t i = base64_encode_wide(bytes.data(), bytes.size(), to);
+    to += i / 3 * 4;
+    for (; i + 3 <= bytes.size(); i += 3) {
+        const std::uint32_t group = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
+        std::memcpy(to, &kPairs[2 * (group >> 12)], 2);
+        std::memcpy(to + 2, &kPairs[2 * (group & 4095)], 2);
+        to += 4;
+    }
+    if (i == bytes.size()) return;
+    const bool two = i + 2 == bytes.size();
+    const std::uint32_t group = byte(i) << 16 | (two ? byte(i + 1) << 8 : 0);
+    *to++ = kDigits[group >> 18];
+    *to++ = kDigits[group >> 12 & 63];
+    *to++ = two ? kDigits[group >> 6 & 63] : '=';
+    *to = '=';
+}
 
 /// What each character stands for in base64, of both alphabets; -1: nothing.
 constexpr std::array<std::int8_t, 256> kValues = [] {
@@ -77,26 +100,23 @@ std::string hex_encode(std::string_view bytes)
     return out;
 }
 
-// All that a command prints goes through here on its way to E2B's clients: no branch for each byte.
 std::string base64_encode(std::string_view bytes)
 {
-    std::string out((bytes.size() + 2) / 3 * 4, '=');
-    const auto byte = [&](std::size_t at) { return std::uint32_t{static_cast<unsigned char>(bytes[at])}; };
-    char* to = out.data();
-    std::size_t i = 0;
-    for (; i + 3 <= bytes.size(); i += 3) {
-        const std::uint32_t group = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
-        std::memcpy(to, &kPairs[2 * (group >> 12)], 2);
-        std::memcpy(to + 2, &kPairs[2 * (group & 4095)], 2);
-        to += 4;
-    }
-    if (i == bytes.size()) return out;
-    const bool two = i + 2 == bytes.size();
-    const std::uint32_t group = byte(i) << 16 | (two ? byte(i + 1) << 8 : 0);
-    *to++ = kDigits[group >> 18];
-    *to++ = kDigits[group >> 12 & 63];
-    if (two) *to = kDigits[group >> 6 & 63];
+    std::string out;
+    base64_append(out, bytes);
     return out;
+}
+
+// All that a command prints goes through here on its way to E2B's clients.
+void base64_append(std::string& out, std::string_view bytes)
+{
+    const std::size_t old = out.size();
+    const std::size_t size = old + (bytes.size() + 2) / 3 * 4;
+    // Not the size that it is told: libstdc++ 12 tells how much room there is.
+    out.resize_and_overwrite(size, [&](char* all, std::size_t) {
+        base64_encode_to(bytes, all + old);
+        return size;
+    });
 }
 
 std::optional<std::string> base64_decode(std::string_view text)
@@ -162,9 +182,10 @@ std::optional<std::string> hex_decode(std::string_view digits)
 bool equal_secret(std::string_view one, std::string_view other) noexcept
 {
     unsigned differ = one.size() == other.size() ? 0u : 1u;
+    // As long as the first one is, whatever the other's size.
+    const std::string_view beside = differ == 0 ? other : one;
     for (std::size_t i = 0; i < one.size(); ++i)
-        differ |= static_cast<unsigned char>(one[i]) ^
-                  static_cast<unsigned char>(other.empty() ? '\0' : other[i % other.size()]);
+        differ |= static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(beside[i]);
     return differ == 0;
 }
 

@@ -8,6 +8,7 @@ namespace berth {
 
 /// RFC 4648, with padding.
 [[nodiscard]] std::string base64_encode(std::string_view bytes);
+void base64_append(std::string& out, std::string_view bytes);
 /// Either alphabet, with or without padding; nothing for anything else.
 [[nodiscard]] std::optional<std::string> base64_decode(std::string_view text);
 

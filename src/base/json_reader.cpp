@@ -1,5 +1,7 @@
 #include "base/json_reader.hpp"
 
+#include <algorithm>
+
 #include "base/strings.hpp"
 
 namespace berth::json {
@@ -24,6 +26,8 @@ std::string_view kind_name(const Value& value)
 /// RFC 6901: "~" and "/" inside a name are escaped.
 std::string pointer_token(std::string_view name)
 {
+    const auto plain = [](char c) { return c > ' ' && c < 0x7f && c != '~' && c != '/'; };
+    if (name.size() <= 80 && std::ranges::all_of(name, plain)) return std::string(name);
     std::string out;
     for (const char c : name) {
         if (c == '~')
@@ -115,7 +119,7 @@ Result<std::optional<Reader>> Reader::find(std::string_view name) const
     if (o == nullptr) return expected("an object");
     const auto* member = o->if_contains(boost::json::string_view(name.data(), name.size()));
     if (member == nullptr || member->is_null()) return std::optional<Reader>{};
-    return std::optional<Reader>(Reader(*member, fmt::format("{}/{}", path_, pointer_token(name))));
+    return std::optional<Reader>(Reader(*member, path_ + '/' + pointer_token(name)));
 }
 
 Result<Reader> Reader::at(std::string_view name) const

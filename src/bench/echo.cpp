@@ -144,16 +144,22 @@ Result<Echo> Echo::start()
     return Echo(std::move(child), std::move(write_in), static_cast<std::uint16_t>(port));
 }
 
+Result<UniqueFd> dial(std::uint16_t port)
+{
+    const auto address = loopback(port);
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        return fail_errno("connecting to port {}", port);
+    set_no_delay(fd.get());
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+    return fd;
+}
+
 Result<Load> Load::connect(std::uint16_t port, std::size_t connections)
 {
     Load out;
-    const auto address = loopback(port);
     for (std::size_t i = 0; i < connections; ++i) {
-        UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-            return fail_errno("connecting to port {}", port);
-        set_no_delay(fd.get());
-        ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+        BERTH_TRY(auto fd, dial(port));
         out.sockets_.push_back(std::move(fd));
     }
     return out;

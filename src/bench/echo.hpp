@@ -31,6 +31,9 @@ private:
     std::uint16_t port_;
 };
 
+/// A connection to a port of loopback; whoever waits on it does so for half a minute at most.
+[[nodiscard]] Result<UniqueFd> dial(std::uint16_t port);
+
 /// Connections to a server on loopback that stay open and send the same request again and again.
 class Load {
 public:

@@ -20,6 +20,7 @@
 #include "bench/measure.hpp"
 #include "bench/own_data.hpp"
 #include "bench/served.hpp"
+#include "bench/stream_reader.hpp"
 #include "protocol/connect/envelope.hpp"
 #include "protocol/e2b/process.hpp"
 #include "sys/launch.hpp"
@@ -258,59 +259,31 @@ Result<double> plain_relay()
     return static_cast<double>(*seen) * 1e9 / taken;
 }
 
-/// Bytes of output in the messages of a stream, without looking closer than their lengths.
-class OutputCount {
-public:
-    Status take(std::string_view piece)
-    {
-        while (!piece.empty()) {
-            const auto part = piece.substr(0, wanted() - held_.size());
-            held_ += part;
-            piece.remove_prefix(part.size());
-            if (held_.size() == wanted()) count(); // a head that is complete wants more, or nothing
-        }
-        return {};
-    }
-    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-    [[nodiscard]] bool ended_well() const noexcept { return ended_; }
-
-private:
-    static constexpr std::size_t kHead = 5;
-    [[nodiscard]] std::size_t wanted() const
-    {
-        if (held_.size() < kHead) return kHead;
-        std::size_t size = 0;
-        for (std::size_t i = 1; i < kHead; ++i) size = size << 8 | static_cast<unsigned char>(held_[i]);
-        return kHead + size;
-    }
-    void count()
-    {
-        constexpr std::string_view before = R"({"event":{"data":{"stdout":")";
-        const std::string_view text = std::string_view(held_).substr(kHead);
-        if (text.starts_with(before)) {
-            const auto digits = text.substr(before.size(), text.find('"', before.size()) - before.size());
-            bytes_ += digits.size() / 4 * 3 - (digits.ends_with("==") ? 2 : digits.ends_with('=') ? 1 : 0);
-        }
-        ended_ = ended_ || text.find("exit status 0") != std::string_view::npos;
-        held_.clear();
-    }
-
-    std::string held_;
-    std::size_t bytes_ = 0;
-    bool ended_ = false;
-};
-
+/// As much of a client as the reference has of one: it reads, and knows when it has everything.
 Result<double> by_the_server(Stage& stage)
 {
-    OutputCount count;
-    auto request = start_of(stage, writer());
+    BERTH_TRY(const auto socket, dial(stage.server->port()));
+    const auto wish = start_of(stage, writer());
+    std::string headers;
+    for (const auto& [name, value] : wish.headers) headers += fmt::format("{}: {}\r\n", name, value);
+    const std::string request =
+        fmt::format("POST {} HTTP/1.1\r\nHost: 127.0.0.1\r\n{}Content-Length: {}\r\n\r\n{}", wish.target,
+                    headers, wish.body.size(), wish.body);
+    StreamReader reader;
     const Stopwatch watch;
-    BERTH_TRY([[maybe_unused]] const auto answer,
-              call(stage, std::move(request), [&](std::string_view piece) { return count.take(piece); }));
+    BERTH_CHECK(write_all(socket.get(), request));
+    std::string buffer(kWrite, '\0');
+    while (!reader.complete()) {
+        const auto n = ::read(socket.get(), buffer.data(), buffer.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_errno("reading the stream");
+        if (n == 0) return fail(Code::Unavailable, "the server hung up");
+        BERTH_CHECK(reader.take(std::string_view(buffer).substr(0, static_cast<std::size_t>(n))));
+    }
     const double taken = watch.nanoseconds();
-    if (!count.ended_well() || count.bytes() != kWrite * kWrites)
-        return fail(Code::Internal, "{} of {} bytes came", count.bytes(), kWrite * kWrites);
-    return static_cast<double>(count.bytes()) * 1e9 / taken;
+    if (!reader.ended_well() || reader.output() != kWrite * kWrites)
+        return fail(Code::Internal, "{} of {} bytes came", reader.output(), kWrite * kWrites);
+    return static_cast<double>(reader.output()) * 1e9 / taken;
 }
 
 Result<Table> streams(Context& context, Stage& stage)

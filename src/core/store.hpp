@@ -39,8 +39,8 @@ struct RecordQuery {
     std::size_t limit = 1000;
 };
 
-/// The durable memory of sandboxes. What a call wrote is on disk when it returns; several processes may
-/// use one store at once. Calls block: a program with an event loop makes them on its pool.
+/// The durable memory of sandboxes. What a call wrote is on disk when it returns, but for add_exec; several
+/// processes may use one store at once. Calls block: a program with an event loop makes them on its pool.
 class Store {
 public:
     virtual ~Store() = default;
@@ -73,7 +73,7 @@ public:
     /// How many forget_ended() would take, up to `limit`.
     [[nodiscard]] virtual Result<std::size_t> count_ended(WallTime before, std::size_t limit) = 0;
 
-    /// Its sandbox is used from now on, and to be looked at again at `due`.
+    /// Its sandbox is used, and looked at again at `due`. Outlives all our processes at once, a crash soon.
     [[nodiscard]] virtual Status add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) = 0;
     /// With `ended` and `outcome` set. Ended already is success and changes nothing: an end is told once.
     [[nodiscard]] virtual Status end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) = 0;

@@ -33,18 +33,22 @@ ExecEvent::Kind kind_of(Kind kind)
 }
 
 /// Fewer bytes than asked for only where the file ends.
-Result<std::string> read_range(int fd, std::uint64_t from, std::uint64_t size)
+Result<std::string> read_range(const ExecLog& log, int stream, std::uint64_t from, std::uint64_t size)
 {
-    std::string bytes(size, '\0');
-    std::size_t have = 0;
-    while (have < size) {
-        const ssize_t n = ::pread(fd, bytes.data() + have, size - have, static_cast<off_t>(from + have));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail_errno("reading {} bytes at {} of an exec log", size, from);
-        if (n == 0) break;
-        have += static_cast<std::size_t>(n);
-    }
-    bytes.resize(have);
+    std::string bytes;
+    int failed = 0;
+    bytes.resize_and_overwrite(size, [&](char* into, std::size_t) -> std::size_t {
+        std::size_t have = 0;
+        while (have < size) {
+            const ssize_t n = log.read_at(log.stream(stream), into + have, size - have, from + have);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) failed = errno;
+            if (n <= 0) break;
+            have += static_cast<std::size_t>(n);
+        }
+        return have;
+    });
+    if (failed != 0) return fail_with(failed, "reading {} bytes at {} of an exec log", size, from);
     return bytes;
 }
 
@@ -96,6 +100,22 @@ Result<std::vector<ExecEvent>> ExecFollower::next(Deadline until)
         if (!events.empty() || last || gone_ != was_gone) return events;
         BERTH_CHECK(wait(until));
     }
+}
+
+std::optional<Result<std::vector<ExecEvent>>> ExecFollower::next_at_once()
+{
+    if (waits_) return std::nullopt;
+    const auto reached = reached_;
+    log_.read_at_once(true);
+    auto events = next(std::chrono::steady_clock::now());
+    log_.read_at_once(false);
+    if (events) return events;
+    const int why = events.error().sys.value();
+    if (why != EAGAIN && why != EOPNOTSUPP) return events;
+    waits_ = why == EOPNOTSUPP;
+    reached_ = reached; // none of it was delivered
+    ended_ = false;
+    return std::nullopt;
 }
 
 Result<std::vector<ExecEvent>> ExecFollower::take()
@@ -159,7 +179,7 @@ Status ExecFollower::take_stream(const std::vector<Record>& records, std::size_t
     // A range inside the gap, which may be gigabytes of it, need not be read to be told.
     std::string bytes;
     if (begin < head.gap_start[stream] || end > head.gap_end[stream]) {
-        BERTH_TRY(bytes, read_range(log_.stream(stream), begin, end - begin));
+        BERTH_TRY(bytes, read_range(log_, stream, begin, end - begin));
         BERTH_TRY(head, log_.head());
     }
     const std::uint64_t have = begin + bytes.size(); // less than `end` only after a crash of the machine
@@ -169,7 +189,8 @@ Status ExecFollower::take_stream(const std::vector<Record>& records, std::size_t
         const std::uint64_t there = std::clamp(have, from, to);
         if (there > from) {
             ExecEvent& event = add(events, sequence, r);
-            event.bytes = bytes.substr(from - begin, there - from);
+            const bool whole = from == begin && there - from == bytes.size();
+            event.bytes = whole ? std::move(bytes) : bytes.substr(from - begin, there - from);
         }
         add_gap(events, sequence, r, to - there);
     };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -30,6 +31,9 @@ public:
     /// with one number.
     [[nodiscard]] Result<std::vector<ExecEvent>> next(Deadline until);
 
+    /// What has come by now, without waiting for anything, not even the disk; nothing: only next() can tell.
+    [[nodiscard]] std::optional<Result<std::vector<ExecEvent>>> next_at_once();
+
     /// `closed` was delivered: nothing can follow.
     [[nodiscard]] bool ended() const noexcept { return ended_; }
     /// The keeper has hung up before `closed`: somebody should repair the log.
@@ -51,10 +55,11 @@ private:
     std::optional<KeeperClient> keeper_;
     UniqueFd wake_;
     std::uint64_t position_;
-    std::uint64_t reached_[2] = {}; ///< logical offset up to which each stream was delivered
+    std::array<std::uint64_t, 2> reached_{}; ///< logical offset up to which each stream was delivered
     bool busy_ = false;
     bool gone_ = false;
     bool ended_ = false;
+    bool waits_ = false; ///< its file system cannot do without
 };
 
 } // namespace berth::keeping

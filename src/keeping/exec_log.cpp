@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cstring>
@@ -84,10 +85,16 @@ Result<ExecLog> ExecLog::open(int directory, Access access)
     return log;
 }
 
+ssize_t ExecLog::read_at(int fd, void* into, std::size_t size, std::uint64_t at) const noexcept
+{
+    const iovec place{.iov_base = into, .iov_len = size};
+    return ::preadv2(fd, &place, 1, static_cast<off_t>(at), at_once_ ? RWF_NOWAIT : 0);
+}
+
 Result<keeper::IndexHead> ExecLog::head() const
 {
     keeper::IndexHead head{};
-    const ssize_t n = ::pread(index_.get(), &head, sizeof head, 0);
+    const ssize_t n = read_at(index_.get(), &head, sizeof head, 0);
     if (n < 0) return fail_errno("reading the index of an exec log");
     if (n == 0) return fail(Code::NotFound, "the exec log is empty: nothing was started into it");
     if (n != sizeof head || !keeper::good_head(head))
@@ -114,8 +121,7 @@ Result<std::vector<Record>> ExecLog::records(std::uint64_t from, std::size_t cou
 {
     if (from > ~std::uint64_t{0} >> 8) return fail(Code::Invalid, "no exec log has a record {}", from);
     std::string bytes(count * sizeof(Record), '\0');
-    const ssize_t n =
-        ::pread(index_.get(), bytes.data(), bytes.size(), static_cast<off_t>(keeper::record_at(from)));
+    const ssize_t n = read_at(index_.get(), bytes.data(), bytes.size(), keeper::record_at(from));
     if (n < 0) return fail_errno("reading the index of an exec log");
     return parse_records(std::string_view(bytes).substr(0, static_cast<std::size_t>(n)), from);
 }

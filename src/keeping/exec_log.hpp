@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +32,12 @@ public:
     [[nodiscard]] bool terminal() const noexcept { return !streams_[1]; }
     [[nodiscard]] int stream(int number) const noexcept { return streams_[number].get(); }
 
+    /// From now on reads do not wait for the disk: EAGAIN where they would have to, EOPNOTSUPP on a file
+    /// system that cannot tell.
+    void read_at_once(bool wanted) noexcept { at_once_ = wanted; }
+    /// As pread(2).
+    [[nodiscard]] ssize_t read_at(int fd, void* into, std::size_t size, std::uint64_t at) const noexcept;
+
     /// The head of the index; nothing was ever started into an empty one: NotFound.
     [[nodiscard]] Result<keeper::IndexHead> head() const;
 
@@ -51,6 +59,7 @@ private:
     ExecLog() = default;
     UniqueFd index_;
     UniqueFd streams_[2];
+    bool at_once_ = false;
 };
 
 /// The records in `bytes`, which begin with number `from`: whole and well formed ones up to the first

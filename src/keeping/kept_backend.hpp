@@ -75,6 +75,9 @@ protected:
     /// A directory of ours for what is read twice. Borrowed.
     [[nodiscard]] virtual int spool_directory() const = 0;
 
+    /// Of an exec whose log is read in a moment, from its beginning.
+    void expect_reader(std::string native, std::string exec, ExecFollower follower);
+
     BlockingPool& pool_;
 
 private:

@@ -20,7 +20,10 @@ Task<Result<std::vector<ExecEvent>>> KeptBackend::read_events(SandboxHandle sand
         for (;;) {
             const auto started = now();
             const auto next = [&] { return follower.next(started); };
-            BERTH_CO_TRY(auto events, co_await pool_.call(next));
+            // What a living command prints is in memory: a change of threads would cost more than to read it.
+            auto read = follower.next_at_once();
+            if (!read) read = co_await pool_.call(next);
+            BERTH_CO_TRY(auto events, *std::move(read));
             if (!events.empty() || follower.ended() || started >= until) {
                 const bool lives = !follower.keeper_gone() && follower.keeper_descriptor() >= 0;
                 if (lives && !follower.ended())
@@ -35,6 +38,11 @@ Task<Result<std::vector<ExecEvent>>> KeptBackend::read_events(SandboxHandle sand
         // Nobody writes to it any more: what is missing is its end.
         if (auto done = co_await settle_exec(sandbox, exec); !done) co_return std::unexpected(done.error());
     }
+}
+
+void KeptBackend::expect_reader(std::string native, std::string exec, ExecFollower follower)
+{
+    followers_.put(std::move(native), std::move(exec), std::move(follower));
 }
 
 } // namespace berth::keeping

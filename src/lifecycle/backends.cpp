@@ -16,4 +16,12 @@ Result<Backend*> Backends::get(const std::string& name)
     return slot.get();
 }
 
+Backend* Backends::opened(const std::string& name) noexcept
+{
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return nullptr;
+    const auto at = open_.find(name);
+    return at == open_.end() ? nullptr : at->second.get();
+}
+
 } // namespace berth

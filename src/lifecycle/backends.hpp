@@ -17,8 +17,10 @@ public:
     {
     }
 
-    /// Lives as long as we do.
+    /// Lives as long as we do. Opening one blocks.
     [[nodiscard]] Result<Backend*> get(const std::string& name);
+    /// The same without waiting for anybody; null: get() knows more.
+    [[nodiscard]] Backend* opened(const std::string& name) noexcept;
     [[nodiscard]] const BackendRegistry& registry() const noexcept { return *registry_; }
 
 private:

@@ -7,6 +7,7 @@
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "core/blocking_exec.hpp"
 #include "lifecycle/deadline.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
@@ -46,6 +47,11 @@ std::vector<std::string> shortened(const std::vector<std::string>& argv)
 
 Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec)
 {
+    return exec(std::move(sandbox), std::move(spec), ExecWish{});
+}
+
+Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec, ExecWish wish)
+{
     BERTH_CO_CHECK(validate(spec));
     BERTH_CO_TRY(auto* const where, co_await backend(sandbox.backend));
     ExecRecord record{.id = spec.id,
@@ -59,11 +65,19 @@ Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec)
                       .outcome = {}};
     if (spec.timeout) BERTH_CO_CHECK(co_await set_deadline(*where, handle(sandbox), *spec.timeout, record));
     sandbox.last_used = std::max(sandbox.last_used, record.started);
-    BERTH_CO_CHECK(co_await stored([&](Store& store) {
-        return store.add_exec(record, sandbox.deadline(), {events::exec_started(record)});
+    auto* const at_once = dynamic_cast<BlockingExec*>(where);
+    Status started;
+    BERTH_CO_CHECK(co_await stored([&](Store& store) -> Status {
+        if (wish.first) BERTH_CHECK(wish.first());
+        BERTH_CHECK(store.add_exec(record, sandbox.deadline(), {events::exec_started(record)}));
+        hooks::kill_point("exec recorded");
+        using Reader = BlockingExec::Reader;
+        if (at_once != nullptr)
+            started =
+                at_once->exec_now(handle(sandbox), spec, wish.followed ? Reader::Follows : Reader::Unknown);
+        return {};
     }));
-    hooks::kill_point("exec recorded");
-    auto started = co_await where->exec(handle(sandbox), spec);
+    if (at_once == nullptr) started = co_await where->exec(handle(sandbox), spec);
     if (started) co_return Status{};
     record.ended = clock_.now();
     record.outcome = "not started: " + started.error().line();

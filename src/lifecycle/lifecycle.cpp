@@ -70,6 +70,7 @@ SandboxHandle Lifecycle::handle(const SandboxRecord& record)
 
 Task<Result<Backend*>> Lifecycle::backend(std::string name)
 {
+    if (auto* const opened = backends_.opened(name)) co_return opened;
     co_return co_await pool_.call([&] { return backends_.get(name); });
 }
 

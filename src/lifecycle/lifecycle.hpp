@@ -11,6 +11,7 @@
 #include "core/store.hpp"
 #include "lifecycle/answers.hpp"
 #include "lifecycle/backends.hpp"
+#include "lifecycle/exec_wish.hpp"
 #include "lifecycle/key_lock.hpp"
 
 namespace berth {
@@ -64,6 +65,7 @@ public:
 
     /// Starts a command in a sandbox that use() made usable; recorded before it runs.
     Task<Status> exec(SandboxRecord sandbox, ExecSpec spec);
+    Task<Status> exec(SandboxRecord sandbox, ExecSpec spec, ExecWish wish);
     /// Its end, recorded once however often it is told. `timed_out`: we killed it for that; whether others
     /// did, its record says.
     Task<Status> finish_exec(SandboxRecord sandbox, std::string exec, ExitStatus status,

@@ -11,6 +11,7 @@
 #include "backend/local/state_dir.hpp"
 #include "base/blocking_pool.hpp"
 #include "core/backend.hpp"
+#include "core/blocking_exec.hpp"
 #include "core/parking.hpp"
 #include "core/registry.hpp"
 #include "keeping/held.hpp"
@@ -22,7 +23,7 @@ namespace berth::local {
 /// with are held open in it, until their keeper is gone: somebody else may stop, start or destroy them at
 /// any time. Letting go of the backend lets them live on. What blocks runs on the
 /// pool; a wait for output holds no thread of it. Outlives its tasks.
-class LocalBackend final : public KeptBackend, public Parking {
+class LocalBackend final : public KeptBackend, public Parking, public BlockingExec {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
@@ -40,6 +41,7 @@ public:
     Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
+    Status exec_now(const SandboxHandle& sandbox, const ExecSpec& spec, Reader reader) override;
     Task<Result<std::optional<Ended>>> wait(SandboxHandle sandbox, std::string exec,
                                             SteadyTime until) override;
     Task<Status> signal(SandboxHandle sandbox, std::string exec, int signo) override;
@@ -78,6 +80,9 @@ private:
 
     /// `work(Sandbox&)` on the pool, alone with the sandbox. Conflict when it is stopped.
     template <class F> auto with(SandboxHandle handle, F work) -> Task<std::invoke_result_t<F, Sandbox&>>;
+    /// The same on the thread that asks.
+    template <class F>
+    auto with_now(const SandboxHandle& handle, F work) -> std::invoke_result_t<F, Sandbox&>;
     Task<Result<sys::SandboxFiles>> files_of(SandboxHandle sandbox, std::string user) override;
     Task<Result<sys::SandboxFiles>> files_to_watch(SandboxHandle sandbox, std::string user,
                                                    UniqueFd& keeper) override;
@@ -92,6 +97,8 @@ private:
     StateDir state_;
     Capabilities capabilities_;
     keeping::Held<Sandbox> held_;
+    std::mutex pids_mutex_;
+    std::map<std::string, int> pids_; ///< of the latest execs: whoever asks for a number asks at once
     std::mutex parked_mutex_;
     std::map<std::string, Parked> parked_; ///< by native name
 };

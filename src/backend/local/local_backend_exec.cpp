@@ -42,7 +42,26 @@ bool is_stopped(const Error& error) { return error.code == Code::Conflict; }
 
 Task<Status> LocalBackend::exec(SandboxHandle sandbox, ExecSpec spec)
 {
-    co_return co_await with(sandbox, [&](Sandbox& s) { return s.exec(spec); });
+    co_return co_await pool_.call([&] { return exec_now(sandbox, spec, Reader::Unknown); });
+}
+
+Status LocalBackend::exec_now(const SandboxHandle& sandbox, const ExecSpec& spec, Reader reader)
+{
+    return with_now(sandbox, [&](Sandbox& s) -> Status {
+        BERTH_CHECK(s.exec(spec));
+        if (!spec.policy) {
+            BERTH_TRY(const auto pid, s.exec_pid(spec.id));
+            constexpr std::size_t most = 1024;
+            const std::scoped_lock lock(pids_mutex_);
+            pids_[spec.id] = pid;
+            if (pids_.size() > most) pids_.erase(pids_.begin()); // ids are in the order of their beginnings
+        }
+        if (reader != Reader::Follows) return {};
+        // Where that fails, whoever reads the log is told.
+        if (auto follower = s.follow(spec.id, 0))
+            expect_reader(sandbox.native, spec.id, *std::move(follower));
+        return {};
+    });
 }
 
 Task<Result<ExecFollower>> LocalBackend::follower_of(SandboxHandle sandbox, std::string exec,
@@ -143,6 +162,10 @@ Task<Status> LocalBackend::resize(SandboxHandle sandbox, std::string exec, Termi
 
 Task<Result<int>> LocalBackend::exec_pid(SandboxHandle sandbox, std::string exec)
 {
+    {
+        const std::scoped_lock lock(pids_mutex_);
+        if (const auto known = pids_.find(exec); known != pids_.end()) co_return known->second;
+    }
     co_return co_await with(sandbox, [&](Sandbox& s) { return s.exec_pid(exec); });
 }
 

@@ -8,13 +8,25 @@ constexpr std::size_t kHead = 5;
 
 std::string encode(std::string_view payload, std::uint8_t flags)
 {
-    const auto size = static_cast<std::uint32_t>(payload.size());
     std::string out;
     out.reserve(kHead + payload.size());
-    out += static_cast<char>(flags);
-    for (const int shift : {24, 16, 8, 0}) out += static_cast<char>(size >> shift & 0xff);
+    const auto opened = open_envelope(out);
     out += payload;
+    close_envelope(out, opened, flags);
     return out;
+}
+
+std::size_t open_envelope(std::string& out)
+{
+    out.append(kHead, '\0');
+    return out.size();
+}
+
+void close_envelope(std::string& out, std::size_t opened, std::uint8_t flags)
+{
+    auto size = static_cast<std::uint32_t>(out.size() - opened);
+    for (std::size_t i = 1; i < kHead; ++i, size >>= 8) out[opened - i] = static_cast<char>(size & 0xff);
+    out[opened - kHead] = static_cast<char>(flags);
 }
 
 Result<std::optional<Envelope>> EnvelopeReader::next()

@@ -21,6 +21,10 @@ struct Envelope {
 
 [[nodiscard]] std::string encode(std::string_view payload, std::uint8_t flags = 0);
 
+/// One that is built where it is sent from: what is appended to `out` between the two calls is its payload.
+[[nodiscard]] std::size_t open_envelope(std::string& out);
+void close_envelope(std::string& out, std::size_t opened, std::uint8_t flags = 0);
+
 /// Takes bytes as they come and gives whole envelopes. A payload over the limit, an unknown flag or a
 /// compressed payload (we never offer that) is an error, and nothing can be read after it.
 class EnvelopeReader {

@@ -1,5 +1,7 @@
 #include "protocol/e2b/fields.hpp"
 
+#include <algorithm>
+
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
 
@@ -7,12 +9,14 @@ namespace berth::e2b::fields {
 
 namespace {
 
+bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
+
 std::string snake(std::string_view camel)
 {
     std::string out;
     for (const char c : camel) {
-        if (c >= 'A' && c <= 'Z') out += '_';
-        out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        if (is_capital(c)) out += '_';
+        out += is_capital(c) ? static_cast<char>(c - 'A' + 'a') : c;
     }
     return out;
 }
@@ -31,7 +35,7 @@ Result<std::int64_t> integer(const json::Reader& at, std::int64_t low, std::int6
 Result<std::optional<json::Reader>> find(const json::Reader& from, std::string_view name)
 {
     BERTH_TRY(auto there, from.find(name));
-    if (there) return there;
+    if (there || std::ranges::none_of(name, is_capital)) return there;
     return from.find(snake(name));
 }
 

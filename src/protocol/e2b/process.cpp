@@ -176,16 +176,19 @@ std::string start_event(std::uint32_t pid)
     return message("start", std::move(start));
 }
 
-/// Built by hand: base64 needs no escaping, and this is what a busy command's output goes through.
 std::string data_event(Output stream, std::string_view bytes)
 {
-    constexpr std::string_view before = R"({"event":{"data":{")", between = R"(":")", after = R"("}}})";
-    const std::string_view name = name_of(stream);
-    const std::string digits = base64_encode(bytes);
     std::string out;
-    out.reserve(before.size() + name.size() + between.size() + digits.size() + after.size());
-    for (const std::string_view part : {before, name, between, std::string_view(digits), after}) out += part;
+    append_data_event(out, stream, bytes);
     return out;
+}
+
+/// Built by hand: base64 needs no escaping, and this is what a busy command's output goes through.
+void append_data_event(std::string& out, Output stream, std::string_view bytes)
+{
+    out.append(R"({"event":{"data":{")").append(name_of(stream)).append(R"(":")");
+    base64_append(out, bytes);
+    out.append(R"("}}})");
 }
 
 std::string end_event(const ExitStatus& status)

@@ -71,6 +71,8 @@ struct ProcessInfo {
 /// The answers, each a whole message.
 [[nodiscard]] std::string start_event(std::uint32_t pid);
 [[nodiscard]] std::string data_event(Output stream, std::string_view bytes);
+/// The same behind what is there.
+void append_data_event(std::string& out, Output stream, std::string_view bytes);
 [[nodiscard]] std::string end_event(const ExitStatus& status);
 [[nodiscard]] std::string keepalive_event();
 [[nodiscard]] std::string list_answer(const std::vector<ProcessInfo>& processes);

@@ -15,10 +15,12 @@ Result<Destination> checked(std::string_view id, std::string_view port)
 }
 
 /// "49983-iabc" of "49983-iabc.sbx.localhost"; nothing for any other host.
-std::optional<std::string> label_of(const std::string& host, const std::string& domain)
+std::optional<std::string> label_of(const http::RequestHead& head, const std::string& domain)
 {
     const std::string bare = domain.substr(0, domain.find(':'));
-    if (bare.empty() || !host.ends_with("." + bare)) return std::nullopt;
+    if (bare.empty()) return std::nullopt;
+    const std::string host = head.host();
+    if (!host.ends_with("." + bare)) return std::nullopt;
     const std::string label = host.substr(0, host.size() - bare.size() - 1);
     if (label.empty() || label.find('.') != std::string::npos || label.front() < '0' || label.front() > '9')
         return std::nullopt;
@@ -29,8 +31,7 @@ std::optional<std::string> label_of(const std::string& host, const std::string& 
 
 Result<std::optional<Destination>> destination_of(const http::RequestHead& head, const std::string& domain)
 {
-    const auto host = head.host();
-    if (const auto label = label_of(host, domain)) {
+    if (const auto label = label_of(head, domain)) {
         const auto parts = split(*label, '-');
         if (parts.size() < 2) return fail(Code::Invalid, "Invalid host");
         BERTH_TRY(auto out, checked(parts[1], parts[0]));

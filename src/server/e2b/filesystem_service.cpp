@@ -329,7 +329,7 @@ Task<void> FilesystemService::watch(EnvdCall& call)
     if (!text) co_return;
     const auto timeout = rpc::timeout(exchange.head());
     auto request = co_await read(call, *std::move(text));
-    if (!co_await rpc::begin_stream(exchange)) co_return;
+    rpc::begin_stream(exchange);
     std::optional<Failure> failed;
     if (!timeout)
         failed = connect::failure_of(timeout.error());

@@ -55,23 +55,20 @@ std::string ProcessNotes::directory(const std::string& sandbox) const
     return ground_.berth.data() + "/e2b/processes/" + sandbox;
 }
 
-Task<Status> ProcessNotes::write(std::string sandbox, std::string exec, ProcessNote note)
+Status ProcessNotes::write(const std::string& sandbox, const std::string& exec, const ProcessNote& note) const
 {
-    const std::string text = render(note);
     const std::string place = directory(sandbox);
     const std::string name = exec + std::string(kEnding);
-    co_return co_await ground_.pool.call([&]() -> Status {
-        auto at = open_directory(place);
-        if (!at && at.error().code == Code::NotFound) {
-            BERTH_CHECK(make_dirs(place, 0700));
-            at = open_directory(place);
-        }
-        if (!at) return std::unexpected(std::move(at).error());
-        const UniqueFd file(
-            ::openat(at->get(), name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-        if (!file) return fail_errno("noting command {}", exec);
-        return write_all(file.get(), text);
-    });
+    auto at = open_directory(place);
+    if (!at && at.error().code == Code::NotFound) {
+        BERTH_CHECK(make_dirs(place, 0700));
+        at = open_directory(place);
+    }
+    if (!at) return std::unexpected(std::move(at).error());
+    const UniqueFd file(
+        ::openat(at->get(), name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return fail_errno("noting command {}", exec);
+    return write_all(file.get(), render(note));
 }
 
 Task<void> ProcessNotes::remove(std::string sandbox, std::string exec)

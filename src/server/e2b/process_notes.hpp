@@ -23,8 +23,9 @@ class ProcessNotes {
 public:
     explicit ProcessNotes(gate::Ground& ground) : ground_(ground) {}
 
-    /// Before the command is started.
-    Task<Status> write(std::string sandbox, std::string exec, ProcessNote note);
+    /// Before the command is started. Blocks.
+    [[nodiscard]] Status write(const std::string& sandbox, const std::string& exec,
+                               const ProcessNote& note) const;
     Task<void> remove(std::string sandbox, std::string exec);
     /// By exec. One that cannot be read is left out.
     Task<std::map<std::string, ProcessNote>> read(std::string sandbox);

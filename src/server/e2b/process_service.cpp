@@ -183,9 +183,11 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
     if (*timeout) process->deadline = now() + **timeout;
     ProcessNote note{.tag = process->tag, .pty = process->pty, .stdin_open = process->stdin_open};
     if (*timeout) note.deadline = system_clock().now() + **timeout;
-    const auto noted = co_await sandboxes_.notes().write(entry.id, spec.id, std::move(note));
+    Status noted;
+    const auto take_note = [&] { return noted = sandboxes_.notes().write(entry.id, spec.id, note); };
+    const auto started = co_await sandboxes_.ground().berth.lifecycle().exec(
+        entry.record, spec, {.first = take_note, .followed = true});
     if (!noted) co_return std::unexpected(connect::failure_of(noted.error()));
-    const auto started = co_await sandboxes_.ground().berth.lifecycle().exec(entry.record, spec);
     if (!started) {
         co_await sandboxes_.notes().remove(entry.id, spec.id);
         const auto there = co_await call.backend.stat_file(call.handle, {.path = *cwd, .user = user->name});
@@ -213,7 +215,7 @@ Task<void> ProcessService::start(EnvdCall& call)
     auto text = co_await rpc::stream_message(call.exchange);
     if (!text) co_return;
     auto request = read_start(*text);
-    if (!co_await rpc::begin_stream(call.exchange)) co_return;
+    rpc::begin_stream(call.exchange);
     if (!request) {
         co_await rpc::end_stream(call.exchange, connect::failure_of(request.error()));
         co_return;
@@ -232,7 +234,7 @@ Task<void> ProcessService::connect_to(EnvdCall& call)
     if (!text) co_return;
     const auto request = read_process_call(*text);
     const auto timeout = rpc::timeout(call.exchange.head());
-    if (!co_await rpc::begin_stream(call.exchange)) co_return;
+    rpc::begin_stream(call.exchange);
     if (!request || !timeout) {
         co_await rpc::end_stream(call.exchange,
                                  connect::failure_of(request ? timeout.error() : request.error()));
@@ -380,9 +382,8 @@ Task<void> ProcessService::stream_input(EnvdCall& call)
     }
     if (!failed && !reader.clean())
         failed = failure(connect::Status::InvalidArgument, "a message was cut off");
-    if (!co_await rpc::begin_stream(call.exchange)) co_return;
-    if (!failed && !co_await call.exchange.write(connect::encode("{}"))) co_return;
-    co_await rpc::end_stream(call.exchange, failed);
+    rpc::begin_stream(call.exchange);
+    co_await rpc::end_stream(call.exchange, failed, failed ? std::string{} : connect::encode("{}"));
 }
 
 } // namespace berth::e2b

@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -63,8 +64,11 @@ void add_frames(std::string& out, const ExecEvent& event)
     if (!stream) return;
     const std::size_t most = *stream == Output::Pty ? kPtyChunk : kChunk;
     out.reserve(out.size() + event.bytes.size() * 4 / 3 + (event.bytes.size() / most + 1) * kFrame);
-    for (std::size_t at = 0; at < event.bytes.size(); at += most)
-        out += connect::encode(data_event(*stream, std::string_view(event.bytes).substr(at, most)));
+    for (std::size_t at = 0; at < event.bytes.size(); at += most) {
+        const auto opened = connect::open_envelope(out);
+        append_data_event(out, *stream, std::string_view(event.bytes).substr(at, most));
+        connect::close_envelope(out, opened);
+    }
 }
 
 /// One stream's place and clocks.
@@ -142,20 +146,28 @@ Task<void> stream_process(Sandboxes& sandboxes, EnvdCall& call, std::shared_ptr<
     }
     std::optional<ExitStatus> status = process->ended;
     if (status) at.exited_at = at.last_word = now();
+    std::string last; // what is told with the end
     for (bool closed = false; !closed;) {
         const auto wake = at.wake(*process);
-        auto first = co_await (reader.next(wake) || rpc::interrupted(exchange, entry));
+        // What is there already is not waited for: to wait for several things at once costs as much as a
+        // small command prints.
+        auto events = co_await reader.next(SteadyTime::min());
+        if (events && events->empty() && !reader.closed()) {
+            auto first = co_await (reader.next(wake) || rpc::interrupted(exchange, entry));
+            if (first.index() == 1 && entry->turns == turn) {
+                leave();
+                co_return;
+            }
+            if (first.index() == 0) events = std::get<0>(std::move(first));
+        } else {
+            co_await asio::post(executor, asio::use_awaitable); // others have their turn
+        }
         if (entry->turns != turn) {
             // Killed, paused or out of time: no end is told, so that clients look for themselves.
             exchange.drop();
             leave();
             co_return;
         }
-        if (first.index() == 1) {
-            leave();
-            co_return;
-        }
-        auto& events = std::get<0>(first);
         if (!events) {
             // An ended one may be forgotten by now.
             if (status) break;
@@ -193,6 +205,10 @@ Task<void> stream_process(Sandboxes& sandboxes, EnvdCall& call, std::shared_ptr<
             at.quiet_since = now();
             out = connect::encode(keepalive_event());
         }
+        if (closed && !process->overdue) {
+            last = std::move(out);
+            break;
+        }
         if (!out.empty() && !co_await exchange.write(out)) {
             leave();
             co_return;
@@ -218,9 +234,8 @@ Task<void> stream_process(Sandboxes& sandboxes, EnvdCall& call, std::shared_ptr<
                                                   .message = "the process was killed: its time was over"});
         co_return;
     }
-    const auto told =
-        co_await exchange.write(connect::encode(end_event(status.value_or(ExitStatus::unknown()))));
-    if (told) co_await rpc::end_stream(exchange);
+    last += connect::encode(end_event(status.value_or(ExitStatus::unknown())));
+    co_await rpc::end_stream(exchange, std::nullopt, std::move(last));
 }
 
 } // namespace berth::e2b

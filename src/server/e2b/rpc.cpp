@@ -58,7 +58,8 @@ Task<std::optional<std::string>> stream_message(http::Exchange& exchange)
         failure = connect::Failure{.status = connect::Status::InvalidArgument,
                                    .message = "expected exactly one message"};
     if (!failure) co_return std::move((*first)->payload);
-    if (co_await begin_stream(exchange)) co_await end_stream(exchange, *failure);
+    begin_stream(exchange);
+    co_await end_stream(exchange, *failure);
     co_return std::nullopt;
 }
 
@@ -67,16 +68,16 @@ Task<void> send_message(http::Exchange& exchange, std::string message)
     (void)co_await exchange.send(http::json_response(200, std::move(message)));
 }
 
-Task<Status> begin_stream(http::Exchange& exchange)
+void begin_stream(http::Exchange& exchange)
 {
-    co_return co_await exchange.begin(200, {{"Content-Type", std::string(kStream)}});
+    exchange.begin_with_first(200, {{"Content-Type", std::string(kStream)}});
 }
 
-Task<void> end_stream(http::Exchange& exchange, std::optional<connect::Failure> failure)
+Task<void> end_stream(http::Exchange& exchange, std::optional<connect::Failure> failure, std::string before)
 {
     const std::string payload = failure ? connect::end_of_stream(*failure) : connect::end_of_stream();
-    const auto sent = co_await exchange.write(connect::encode(payload, connect::kEndOfStream));
-    if (sent) (void)co_await exchange.finish();
+    before += connect::encode(payload, connect::kEndOfStream);
+    (void)co_await exchange.finish(before);
 }
 
 std::chrono::seconds keepalive(const http::RequestHead& head)

@@ -21,9 +21,12 @@ Task<bool> check_stream(http::Exchange& exchange);
 
 Task<void> send_message(http::Exchange& exchange, std::string message);
 
-/// Begins a stream of answers; whatever fails from here on is told at its end.
-Task<Status> begin_stream(http::Exchange& exchange);
-Task<void> end_stream(http::Exchange& exchange, std::optional<connect::Failure> failure = std::nullopt);
+/// Begins a stream of answers, of which the first follows at once; whatever fails from here on is told at its
+/// end.
+void begin_stream(http::Exchange& exchange);
+/// Behind messages that were not sent yet, where there are some.
+Task<void> end_stream(http::Exchange& exchange, std::optional<connect::Failure> failure = std::nullopt,
+                      std::string before = {});
 
 /// Of a stream: when a sign of life is due.
 [[nodiscard]] std::chrono::seconds keepalive(const http::RequestHead& head);

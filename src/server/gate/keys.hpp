@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 
 namespace berth::gate {
 
@@ -40,7 +41,7 @@ public:
     [[nodiscard]] Result<Key> remove(const std::string& id);
 
     /// One that counts as well, for as long as this object lives: BERTH_API_KEY.
-    void also(std::string secret) { own_ = std::move(secret); }
+    void also(std::string_view secret);
     /// Whose it is; nothing for a key nobody has.
     [[nodiscard]] std::optional<std::string> tenant_of(std::string_view secret);
 
@@ -50,11 +51,14 @@ private:
     [[nodiscard]] Result<Key> keep(const std::string& secret, const std::string& tenant,
                                    const std::string& note) const;
     void reload();
+    [[nodiscard]] bool untouched();
 
     std::string data_;
-    std::string own_;
+    std::string own_; ///< its digest
     std::vector<Key> known_;
-    std::int64_t stamp_ = -1; ///< of the file when it was read
+    std::int64_t stamp_ = -1;         ///< of the file when it was read
+    std::optional<UniqueFd> changes_; ///< of the state directory, from the first question on
+    SteadyTime looked_{};
 };
 
 } // namespace berth::gate

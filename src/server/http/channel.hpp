@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/clock.hpp"
@@ -27,6 +28,12 @@ public:
     /// The other side learns that this was not the end.
     virtual void reset() noexcept = 0;
 
+    /// As read_some, behind what `buffer` holds. As long as nothing comes no room is held for it: most
+    /// connections wait most of the time.
+    virtual Task<Result<std::size_t>> read_behind(std::string& buffer, SteadyTime until) = 0;
+    /// As write, of a few pieces in order.
+    virtual Task<Status> write_parts(std::span<const std::string_view> parts, SteadyTime until) = 0;
+
     /// Closes it when a wait is over its deadline.
     void check(SteadyTime now) noexcept
     {
@@ -41,6 +48,9 @@ protected:
     SteadyTime read_until_ = kNever;
     SteadyTime write_until_ = kNever;
     bool late_ = false;
+
+public:
+    bool busy = false; ///< a request of it is under way
 };
 
 } // namespace berth::http

@@ -13,7 +13,6 @@ using namespace std::chrono_literals;
 constexpr auto kReadPatience = 300s;  // a body that does not grow
 constexpr auto kWritePatience = 300s; // a client that does not read
 constexpr std::size_t kPiece = std::size_t{64} << 10;
-constexpr std::size_t kLarge = std::size_t{32} << 10; ///< of a chunk: another write costs less than a copy
 
 SteadyTime now() { return system_clock().steady(); }
 
@@ -114,7 +113,7 @@ Task<Status> Exchange::send(Response response)
     co_return done;
 }
 
-Task<Status> Exchange::begin(int status, Pairs headers, std::optional<std::uint64_t> length)
+std::string Exchange::begin_head(int status, Pairs headers, std::optional<std::uint64_t> length)
 {
     begun_ = true;
     status_ = status;
@@ -124,8 +123,18 @@ Task<Status> Exchange::begin(int status, Pairs headers, std::optional<std::uint6
     for (auto& one : extra_) headers.push_back(one);
     headers.emplace_back("X-Request-Id", head_.id);
     const auto framing = status == 101 ? Framing::None : length ? Framing::Length : Framing::Chunked;
-    const std::string out = render_head(status, headers, framing, length.value_or(0), keep_alive_);
+    return render_head(status, headers, framing, length.value_or(0), keep_alive_);
+}
+
+Task<Status> Exchange::begin(int status, Pairs headers, std::optional<std::uint64_t> length)
+{
+    const std::string out = begin_head(status, std::move(headers), length);
     co_return co_await channel_.write(out, now() + kWritePatience);
+}
+
+void Exchange::begin_with_first(int status, Pairs headers)
+{
+    unsent_ = begin_head(status, std::move(headers), std::nullopt);
 }
 
 Task<Status> Exchange::write(std::string_view bytes)
@@ -133,24 +142,24 @@ Task<Status> Exchange::write(std::string_view bytes)
     if (bytes.empty() || bodyless_) co_return Status{};
     sent_ += bytes.size();
     if (!chunked_) co_return co_await channel_.write(bytes, now() + kWritePatience);
-    if (bytes.size() >= kLarge) {
-        const std::string head = fmt::format("{:x}\r\n", bytes.size());
-        BERTH_CO_CHECK(co_await channel_.write(head, now() + kWritePatience));
-        BERTH_CO_CHECK(co_await channel_.write(bytes, now() + kWritePatience));
-        co_return co_await channel_.write("\r\n", now() + kWritePatience);
-    }
-    std::string out = fmt::format("{:x}\r\n", bytes.size());
-    out.reserve(out.size() + bytes.size() + 2);
-    out += bytes;
-    out += "\r\n";
-    co_return co_await channel_.write(out, now() + kWritePatience);
+    const std::string before = fmt::format("{}{:x}\r\n", std::exchange(unsent_, {}), bytes.size());
+    const std::array<std::string_view, 3> parts{before, bytes, "\r\n"};
+    co_return co_await channel_.write_parts(parts, now() + kWritePatience);
 }
 
-Task<Status> Exchange::finish()
+Task<Status> Exchange::finish() { return finish({}); }
+
+Task<Status> Exchange::finish(std::string_view last)
 {
     if (!parser_.done()) keep_alive_ = false;
-    if (chunked_ && !bodyless_) {
-        auto done = co_await channel_.write("0\r\n\r\n", now() + kWritePatience);
+    if (chunked_) {
+        std::string before = std::exchange(unsent_, {});
+        if (bodyless_) last = {};
+        if (!last.empty()) before += fmt::format("{:x}\r\n", last.size());
+        const std::string_view end = bodyless_ ? "" : last.empty() ? "0\r\n\r\n" : "\r\n0\r\n\r\n";
+        sent_ += last.size();
+        const std::array<std::string_view, 3> parts{before, last, end};
+        auto done = co_await channel_.write_parts(parts, now() + kWritePatience);
         if (!done) co_return done;
     }
     finished_ = true;

@@ -29,8 +29,12 @@ public:
     Task<Status> send(Response response);
     /// An answer whose body follows piece by piece: chunked, or of `length` bytes.
     Task<Status> begin(int status, Pairs headers, std::optional<std::uint64_t> length = std::nullopt);
+    /// The same, chunked, for an answer whose first piece follows at once: its head goes with that.
+    void begin_with_first(int status, Pairs headers);
     Task<Status> write(std::string_view bytes);
     Task<Status> finish();
+    /// With a last piece.
+    Task<Status> finish(std::string_view last);
 
     /// Returns when the client has hung up.
     Task<void> gone() { co_await channel_.gone(); }
@@ -54,6 +58,7 @@ public:
 
 private:
     Task<Result<bool>> read_more();
+    std::string begin_head(int status, Pairs headers, std::optional<std::uint64_t> length);
 
     Channel& channel_;
     MessageParser& parser_;
@@ -70,6 +75,7 @@ private:
     bool too_large_ = false;
     int status_ = 0;
     std::uint64_t sent_ = 0;
+    std::string unsent_; ///< a head that goes with the first piece
 };
 
 } // namespace berth::http

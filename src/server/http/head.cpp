@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "base/encoding.hpp"
-#include "base/strings.hpp"
 
 namespace berth::http {
 
@@ -14,7 +14,7 @@ constexpr std::size_t kUsualHead = 512;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-std::string http_date()
+const std::string& http_date()
 {
     const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
     // The same for a second, and so for thousands of answers.
@@ -31,11 +31,25 @@ std::string http_date()
 }
 
 /// What would let a value end its line is left out: a name in an answer must not become a header.
-std::string one_line(std::string_view value)
+void append_line(std::string& out, std::string_view value)
 {
-    std::string out(value);
-    std::erase_if(out, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-    return out;
+    const auto ends = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+    if (std::ranges::none_of(value, ends)) {
+        out += value;
+        return;
+    }
+    std::ranges::remove_copy_if(value, std::back_inserter(out), ends);
+}
+
+/// Calls `with` for each part; false where it does.
+template <class F> bool each_part(std::string_view text, char separator, F with)
+{
+    for (std::size_t start = 0;;) {
+        const std::size_t end = text.find(separator, start);
+        if (!with(text.substr(start, end - start))) return false;
+        if (end == std::string_view::npos) return true;
+        start = end + 1;
+    }
 }
 
 } // namespace
@@ -101,23 +115,30 @@ Status split_target(RequestHead& head)
     if (!target.starts_with('/')) return bad();
     const auto question = target.find('?');
     head.path = target.substr(0, question);
-    for (const auto& part : split(std::string_view(head.path).substr(1), '/')) {
+    head.segments.reserve(4);
+    const bool whole = each_part(std::string_view(head.path).substr(1), '/', [&](std::string_view part) {
+        if (part.find('%') == std::string_view::npos && part.find('\0') == std::string_view::npos) {
+            head.segments.emplace_back(part);
+            return true;
+        }
         auto decoded = percent_decode(part);
-        if (!decoded || decoded->find('\0') != std::string::npos) return bad();
+        if (!decoded || decoded->find('\0') != std::string::npos) return false;
         head.segments.push_back(*std::move(decoded));
-    }
+        return true;
+    });
+    if (!whole) return bad();
     while (!head.segments.empty() && head.segments.back().empty()) head.segments.pop_back();
     if (question == std::string_view::npos) return {};
-    for (const auto& part : split(target.substr(question + 1), '&')) {
-        if (part.empty()) continue;
+    const bool read = each_part(target.substr(question + 1), '&', [&](std::string_view part) {
+        if (part.empty()) return true;
         const auto equals = part.find('=');
-        auto name = form_decode(std::string_view(part).substr(0, equals));
-        auto value =
-            form_decode(equals == std::string::npos ? "" : std::string_view(part).substr(equals + 1));
-        if (!name || !value) return bad();
+        auto name = form_decode(part.substr(0, equals));
+        auto value = form_decode(equals == std::string_view::npos ? "" : part.substr(equals + 1));
+        if (!name || !value) return false;
         head.query.emplace_back(*std::move(name), *std::move(value));
-    }
-    return {};
+        return true;
+    });
+    return read ? Status{} : bad();
 }
 
 Response& Response::with(std::string name, std::string value) &
@@ -212,7 +233,11 @@ std::string render_head(int status, const Pairs& headers, Framing framing, std::
     const auto add = [&](const auto&... parts) { (out.append(parts), ...); };
     add(std::string_view("HTTP/1.1 "), std::to_string(status), " ", reason(status), "\r\nDate: ", http_date(),
         "\r\n");
-    for (const auto& [name, value] : headers) add(name, ": ", one_line(value), "\r\n");
+    for (const auto& [name, value] : headers) {
+        add(name, ": ");
+        append_line(out, value);
+        out += "\r\n";
+    }
     if (framing == Framing::Length) add("Content-Length: ", std::to_string(length), "\r\n");
     if (framing == Framing::Chunked) out += "Transfer-Encoding: chunked\r\n";
     if (status != 101) out += keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n";

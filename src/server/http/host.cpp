@@ -77,7 +77,6 @@ struct Host::Parts {
     std::string name = random_hex(4); ///< of this host: what its requests' ids begin with
     Counters counters;
     std::set<Channel*> open; ///< of connections, for whoever sweeps
-    std::set<Channel*> busy; ///< of those with a request under way
     bool stopping = false;
     Beat sweeping;
 
@@ -139,7 +138,7 @@ Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::str
     const auto begun = now();
     ++counters.requests;
     ++counters.active;
-    busy.insert(&channel);
+    channel.busy = true;
     try {
         if (target)
             co_await handler(exchange);
@@ -153,7 +152,7 @@ Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::str
             co_await exchange.send(json_response(500, error_text(500, "the request could not be answered")));
         if (!sent) exchange.drop();
     }
-    busy.erase(&channel);
+    channel.busy = false;
     --counters.active;
     const int status = exchange.status();
     ++counters.by_class[status / 100 <= 5 ? static_cast<unsigned>(status / 100) : 0u];
@@ -199,10 +198,7 @@ Task<void> Host::Parts::speak(Channel& channel, const std::string& peer)
                 if (buffer.size() > kHeadLimit) co_return;
                 until = std::min(until, now() + kHeadPatience);
             }
-            const auto old = buffer.size();
-            buffer.resize(old + kPiece);
-            const auto n = co_await channel.read_some(std::span(buffer).subspan(old), until);
-            buffer.resize(old + n.value_or(0));
+            const auto n = co_await channel.read_behind(buffer, until);
             if (!n || *n == 0) co_return;
         }
         if (!co_await answer(channel, parser, buffer, peer)) co_return;
@@ -264,7 +260,7 @@ Task<void> Host::stop(std::chrono::milliseconds patience)
     boost::system::error_code ignored;
     parts.acceptor.close(ignored);
     for (auto* const channel : std::vector<Channel*>(parts.open.begin(), parts.open.end()))
-        if (!parts.busy.contains(channel)) channel->close();
+        if (!channel->busy) channel->close();
     asio::steady_timer timer(parts.executor);
     const auto until = now() + patience;
     while (!parts.open.empty() && now() < until) {

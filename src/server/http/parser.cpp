@@ -1,5 +1,7 @@
 #include "server/http/parser.hpp"
 
+#include <tuple>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 
@@ -38,6 +40,7 @@ public:
         this->header_limit(kHeadLimit);
         this->body_limit(boost::none); // whoever reads the body has a limit
         if (no_body) this->skip(true);
+        headers.reserve(16);
     }
     std::size_t put(std::string_view bytes, ErrorCode& error) override
     {
@@ -64,7 +67,8 @@ private:
     void on_response_impl(int code, View, int, ErrorCode&) override { status = code; }
     void on_field_impl(beast::field, View name, View value, ErrorCode&) override
     {
-        headers.emplace_back(std::string(name.data(), name.size()), std::string(value.data(), value.size()));
+        headers.emplace_back(std::piecewise_construct, std::forward_as_tuple(name.data(), name.size()),
+                             std::forward_as_tuple(value.data(), value.size()));
     }
     void on_header_impl(ErrorCode&) override {}
     void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}

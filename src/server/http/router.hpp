@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -41,12 +42,13 @@ public:
     {
         Match out;
         for (const auto& route : routes_) {
-            Parameters parameters;
-            if (!matches(route.parts, head.segments, parameters)) continue;
+            if (!matches(route.parts, head.segments)) continue;
             out.path_known = true;
             if (route.method != head.method) continue;
             out.route = &route;
-            out.parameters = std::move(parameters);
+            for (std::size_t i = 0; i < std::min(route.parts.size(), head.segments.size()); ++i)
+                if (route.parts[i].starts_with('{') && !route.parts[i].ends_with("...}"))
+                    out.parameters.push_back(head.segments[i]);
             return out;
         }
         return out;
@@ -55,18 +57,13 @@ public:
     [[nodiscard]] const std::vector<Route>& routes() const noexcept { return routes_; }
 
 private:
-    static bool matches(const std::vector<std::string>& parts, const std::vector<std::string>& segments,
-                        Parameters& parameters)
+    static bool matches(const std::vector<std::string>& parts, const std::vector<std::string>& segments)
     {
         const bool open = parts.back().ends_with("...}");
         const std::size_t count = parts.size() - (open ? 1 : 0);
         if (open ? segments.size() < count : segments.size() != count) return false;
-        for (std::size_t i = 0; i < count; ++i) {
-            if (parts[i].starts_with('{'))
-                parameters.push_back(segments[i]);
-            else if (parts[i] != segments[i])
-                return false;
-        }
+        for (std::size_t i = 0; i < count; ++i)
+            if (!parts[i].starts_with('{') && parts[i] != segments[i]) return false;
         return true;
     }
 

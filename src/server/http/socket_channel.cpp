@@ -2,12 +2,14 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 
 namespace berth::http {
 
@@ -18,6 +20,23 @@ using namespace std::chrono_literals;
 
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kLookAgain = 300ms;
+constexpr std::size_t kPiece = std::size_t{16} << 10;
+constexpr std::size_t kParts = 4;
+
+boost::system::error_code last_error() { return {errno, boost::system::system_category()}; }
+
+/// What is left when `n` bytes of it are gone.
+std::span<iovec> behind(std::span<iovec> parts, std::size_t n)
+{
+    while (!parts.empty() && n >= parts.front().iov_len) {
+        n -= parts.front().iov_len;
+        parts = parts.subspan(1);
+    }
+    if (parts.empty()) return parts;
+    parts.front().iov_base = static_cast<char*>(parts.front().iov_base) + n;
+    parts.front().iov_len -= n;
+    return parts;
+}
 
 class SocketChannel final : public Channel {
 public:
@@ -33,14 +52,51 @@ public:
         co_return n;
     }
 
+    Task<Result<std::size_t>> read_behind(std::string& buffer, SteadyTime until) override
+    {
+        static thread_local std::array<char, kPiece> piece;
+        for (;;) {
+            read_until_ = until;
+            auto [error] = co_await socket_.async_wait(asio::socket_base::wait_read, as_value);
+            read_until_ = kNever;
+            if (error) co_return std::unexpected(channel_error(error, late_));
+            const auto n = ::recv(socket_.native_handle(), piece.data(), piece.size(), MSG_DONTWAIT);
+            if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+            if (n < 0) co_return std::unexpected(channel_error(last_error(), late_));
+            buffer.append(piece.data(), static_cast<std::size_t>(n));
+            co_return static_cast<std::size_t>(n);
+        }
+    }
+
+    /// Most of what is written fits into the socket's room: it is tried at once, and only the rest is waited
+    /// for.
+    Task<Status> write_parts(std::span<const std::string_view> parts, SteadyTime until) override
+    {
+        std::array<iovec, kParts> left{};
+        std::size_t count = 0;
+        for (const auto part : parts)
+            if (!part.empty()) left.at(count++) = {const_cast<char*>(part.data()), part.size()};
+        std::span<iovec> rest(left.data(), count);
+        while (!rest.empty()) {
+            const msghdr message{.msg_iov = rest.data(), .msg_iovlen = rest.size()};
+            const auto n = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (n >= 0) {
+                rest = behind(rest, static_cast<std::size_t>(n));
+                continue;
+            }
+            if (errno == EINTR) continue;
+            if (errno != EAGAIN) co_return std::unexpected(channel_error(last_error(), late_));
+            write_until_ = until;
+            auto [error] = co_await socket_.async_wait(asio::socket_base::wait_write, as_value);
+            write_until_ = kNever;
+            if (error) co_return std::unexpected(channel_error(error, late_));
+        }
+        co_return Status{};
+    }
+
     Task<Status> write(std::string_view bytes, SteadyTime until) override
     {
-        write_until_ = until;
-        auto [error, n] =
-            co_await asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()), as_value);
-        write_until_ = kNever;
-        if (error) co_return std::unexpected(channel_error(error, late_));
-        co_return Status{};
+        co_return co_await write_parts(std::span<const std::string_view>(&bytes, 1), until);
     }
 
     Task<void> gone() override { co_await peer_gone(socket_); }

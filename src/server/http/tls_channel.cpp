@@ -22,6 +22,7 @@ struct TlsContext {
 namespace {
 
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t kPiece = std::size_t{16} << 10;
 
 constexpr unsigned char kOurs[] = "\x08http/1.1"; // the one protocol we speak
 
@@ -66,6 +67,16 @@ public:
         co_return n;
     }
 
+    /// Bytes may be here already, decrypted: there is nothing to wait for but by reading.
+    Task<Result<std::size_t>> read_behind(std::string& buffer, SteadyTime until) override
+    {
+        const auto old = buffer.size();
+        buffer.resize(old + kPiece);
+        auto n = co_await read_some(std::span(buffer).subspan(old), until);
+        buffer.resize(old + n.value_or(0));
+        co_return n;
+    }
+
     Task<Status> write(std::string_view bytes, SteadyTime until) override
     {
         write_until_ = until;
@@ -74,6 +85,14 @@ public:
         write_until_ = kNever;
         if (error) co_return std::unexpected(channel_error(error, late_));
         co_return Status{};
+    }
+
+    /// Joined: one record instead of one for each.
+    Task<Status> write_parts(std::span<const std::string_view> parts, SteadyTime until) override
+    {
+        std::string joined;
+        for (const auto part : parts) joined += part;
+        co_return co_await write(joined, until);
     }
 
     Task<void> gone() override { co_await peer_gone(stream_.next_layer()); }

@@ -193,4 +193,10 @@ Result<Statement> Connection::prepare(const char* sql)
     return Statement(kept.get());
 }
 
+Status Connection::run(const char* sql)
+{
+    BERTH_TRY(auto statement, prepare(sql));
+    return statement.run();
+}
+
 } // namespace berth::store

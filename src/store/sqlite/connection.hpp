@@ -50,6 +50,8 @@ public:
     [[nodiscard]] Status execute(const char* sql);
     /// Compiled once, for the life of the connection. `sql` is a literal.
     [[nodiscard]] Result<Statement> prepare(const char* sql);
+    /// One of those that is used again and again: compiled once. `sql` is a literal.
+    [[nodiscard]] Status run(const char* sql);
     /// Rows that the last statement changed.
     [[nodiscard]] int changes() const noexcept { return sqlite3_changes(raw_.get()); }
     [[nodiscard]] std::int64_t last_id() const noexcept { return sqlite3_last_insert_rowid(raw_.get()); }

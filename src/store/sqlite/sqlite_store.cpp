@@ -98,8 +98,8 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path, 
     BERTH_TRY(auto owner, read_owner(reads));
     if (copies.owner() != owner) copies.keep_owner(owner);
     if (copies.begin()) BERTH_CHECK(copy_all(reads, copies));
-    return std::unique_ptr<SqliteStore>(
-        new SqliteStore(std::move(writes), std::move(reads), clock, std::move(owner), std::move(copies)));
+    return std::unique_ptr<SqliteStore>(new SqliteStore(path, std::move(writes), std::move(reads), clock,
+                                                        std::move(owner), std::move(copies)));
 }
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open_to_read(const std::string& path, const Clock& clock)
@@ -107,8 +107,8 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open_to_read(const std::string
     BERTH_TRY(auto reads, Connection::open_alone(path));
     BERTH_TRY(auto owner, read_owner(reads));
     return std::unique_ptr<SqliteStore>(
-        new SqliteStore(no_room_in(path.substr(0, path.find_last_of('/'))).error(), std::move(reads), clock,
-                        std::move(owner), Copies(path)));
+        new SqliteStore(path, no_room_in(path.substr(0, path.find_last_of('/'))).error(), std::move(reads),
+                        clock, std::move(owner), Copies(path)));
 }
 
 Status SqliteStore::write(const Writer::Work& work, const std::vector<LedgerEvent>& events)
@@ -191,24 +191,31 @@ Result<std::size_t> SqliteStore::count_ended(WallTime before, std::size_t limit)
     return ids.size();
 }
 
+/// The sync is under way when it returns, and nobody waits for it: what is written outlives every process of
+/// ours, and a machine that crashes ends the command itself.
 Status SqliteStore::add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events)
 {
-    return write(
-        [&](Connection& db) -> Status {
-            BERTH_CHECK(insert_exec(db, exec));
-            return touch_record(db, exec.sandbox, exec.started, due);
-        },
-        events);
+    const auto work = [&](Connection& db) -> Status {
+        BERTH_CHECK(insert_exec(db, exec));
+        BERTH_CHECK(touch_record(db, exec.sandbox, exec.started, due));
+        return append_events(db, events, clock_->now());
+    };
+    BERTH_CHECK(writer_.write(work, Writer::Until::Written));
+    journal_.sync_soon();
+    return {};
 }
 
+/// Synced behind the commit and not with it: the next command's beginning does not wait for the disk.
 Status SqliteStore::end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events)
 {
-    return writer_.write([&](Connection& db) -> Status {
+    const auto work = [&](Connection& db) -> Status {
         BERTH_TRY(const bool first, end_exec_row(db, exec.id, exec.ended, exec.outcome));
         if (!first) return {};
         BERTH_CHECK(touch_record(db, exec.sandbox, exec.ended, due));
         return append_events(db, events, clock_->now());
-    });
+    };
+    BERTH_CHECK(writer_.write(work, Writer::Until::Written));
+    return journal_.sync();
 }
 
 Status SqliteStore::note_exec(const ExecRecord& exec)

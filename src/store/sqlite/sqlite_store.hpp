@@ -5,6 +5,7 @@
 
 #include "core/store.hpp"
 #include "store/sqlite/copies.hpp"
+#include "store/sqlite/journal.hpp"
 #include "store/sqlite/writer.hpp"
 
 namespace berth::store {
@@ -55,14 +56,16 @@ public:
 private:
     /// `writes` is a connection, or why there is none.
     template <class Writes>
-    SqliteStore(Writes writes, Connection reads, const Clock& clock, std::string owner, Copies copies)
-        : writer_(std::move(writes)), reads_(std::move(reads)), clock_(&clock), owner_(std::move(owner)),
-          copies_(std::move(copies))
+    SqliteStore(const std::string& path, Writes writes, Connection reads, const Clock& clock,
+                std::string owner, Copies copies)
+        : writer_(std::move(writes)), journal_(path), reads_(std::move(reads)), clock_(&clock),
+          owner_(std::move(owner)), copies_(std::move(copies))
     {
     }
     [[nodiscard]] Status write(const Writer::Work& work, const std::vector<LedgerEvent>& events);
 
     Writer writer_;
+    Journal journal_;
     std::mutex reading_;
     Connection reads_;
     const Clock* clock_;

@@ -27,7 +27,12 @@ TEST(Base64, ComesBackWhateverItsLength)
 {
     std::string bytes;
     for (int i = 0; i < 520; ++i) {
-        EXPECT_EQ(base64_decode(base64_encode(bytes)), bytes) << i;
+        const auto digits = base64_encode(bytes);
+        EXPECT_EQ(digits.size(), (bytes.size() + 2) / 3 * 4);
+        EXPECT_EQ(base64_decode(digits), bytes) << i;
+        std::string behind = "something before";
+        base64_append(behind, bytes);
+        EXPECT_EQ(behind, "something before" + digits);
         bytes += static_cast<char>(i * 7);
     }
     EXPECT_EQ(base64_decode("-_-_"), std::string("\xfb\xff\xbf"));

@@ -62,6 +62,32 @@ TEST_F(Log, IsReadAsOneOfAKeeper)
     EXPECT_TRUE(*ExecLog::open(directory_.get())->closed());
 }
 
+TEST_F(Log, IsReadWithoutWaitingForTheDiskWhereThatCanBeTold)
+{
+    auto writer = begin();
+    ASSERT_TRUE(writer.start(42));
+    ASSERT_TRUE(writer.output(keeper::Kind::Out, std::string(300'000, 'x')));
+    ASSERT_TRUE(writer.exit(0));
+    ASSERT_TRUE(writer.close());
+    const auto expected = all();
+    auto follower = *ExecFollower::read(*ExecLog::open(directory_.get()), 0);
+    std::vector<ExecEvent> events;
+    while (!follower.ended()) {
+        auto some = follower.next_at_once();
+        // A file system that cannot tell, or a page that was taken away meanwhile.
+        if (!some) some = follower.next(std::chrono::steady_clock::now());
+        ASSERT_TRUE(*some) << some->error().line();
+        ASSERT_FALSE((*some)->empty());
+        events.insert(events.end(), (*some)->begin(), (*some)->end());
+    }
+    ASSERT_EQ(events.size(), expected.size());
+    for (std::size_t i = 0; i < events.size(); ++i) {
+        EXPECT_EQ(events[i].kind, expected[i].kind) << i;
+        EXPECT_EQ(events[i].sequence, expected[i].sequence) << i;
+        EXPECT_TRUE(events[i].bytes == expected[i].bytes) << i;
+    }
+}
+
 TEST_F(Log, TheOldestThatAreOverGoAndThoseThatRunStay)
 {
     ASSERT_EQ(::mkdirat(directory_.get(), "exec", 0700), 0);

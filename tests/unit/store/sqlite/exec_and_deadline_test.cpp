@@ -1,6 +1,10 @@
+#include <signal.h>
 #include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -141,6 +145,52 @@ TEST_F(StoreRows, ListsWhatGaveItsKeyUpAndIsNotOver)
     ASSERT_TRUE(store_->insert(record(), {}));
     EXPECT_THAT(*store_->list({.superseded = true}), ElementsAre(old));
     EXPECT_THAT(*store_->list({.superseded = true, .after = old.id()}), IsEmpty());
+}
+
+TEST_F(StoreRows, AnExecOutlivesWhoeverAddedItAtOnce)
+{
+    const auto box = *store_->insert(record(), {});
+    store_.reset(); // locks of SQLite are the process's
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const auto own = SqliteStore::open(dir_ + "/store.db");
+        const ExecRecord exec{.id = "exec_1", .sandbox = box.id(), .argv = {"true"}, .started = at(200)};
+        const bool added = own && (*own)->add_exec(exec, at(500), {{.sandbox = box.id(), .type = "started"}});
+        ::kill(::getpid(), added ? SIGKILL : SIGABRT);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_EQ(WTERMSIG(status), SIGKILL) << "it was not added";
+    store_ = *SqliteStore::open(dir_ + "/store.db");
+    ASSERT_EQ(store_->execs(box.id(), true)->size(), 1u);
+    EXPECT_EQ(store_->ledger({.type = "started"})->size(), 1u);
+    EXPECT_EQ((*store_->find(box.id()))->due, at(500));
+}
+
+TEST_F(StoreRows, ThoseWhoNeedNotWaitForTheDiskAndThoseWhoMustDoNotLoseEachOther)
+{
+    const auto box = *store_->insert(record(), {});
+    constexpr int each = 50;
+    std::vector<std::thread> writers;
+    for (int t = 0; t < 4; ++t)
+        writers.emplace_back([&, t] {
+            for (int i = 0; i < each; ++i) {
+                ExecRecord exec{
+                    .id = fmt::format("exec_{}_{}", t, i), .sandbox = box.id(), .started = at(200)};
+                EXPECT_TRUE(store_->add_exec(exec, at(500), {{.sandbox = box.id(), .type = "begun"}}));
+                exec.ended = at(300);
+                exec.outcome = "exit 0";
+                if (i % 2 == 0) EXPECT_TRUE(store_->end_exec(exec, at(500), {}));
+                if (i % 10 == 0) EXPECT_TRUE(store_->append({{.sandbox = box.id(), .type = "synced"}}));
+            }
+        });
+    for (auto& one : writers) one.join();
+    EXPECT_EQ(store_->execs(box.id(), false)->size(), 4u * each);
+    EXPECT_EQ(store_->execs(box.id(), true)->size(), 2u * each);
+    EXPECT_EQ(store_->ledger({.type = "begun"})->size(), 4u * each);
+    EXPECT_EQ(store_->ledger({.type = "synced"})->size(), 4u * each / 10);
 }
 
 TEST_F(StoreRows, ListsWhatIsDue)

@@ -1,5 +1,11 @@
 // The docker backend against docker's own client, on the same engine, image and command in the same run.
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -155,6 +161,63 @@ Result<Table> create(Context& context, Lab& lab, const Pace& pace)
     return table;
 }
 
+/// What the program had of memory at most. A child begins with its parent's, so only two of them compare.
+Result<double> peak_of(std::vector<std::string> words)
+{
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_t pid = -1;
+    if (const int failed = ::posix_spawn(&pid, argv[0], nullptr, nullptr, argv.data(), environ); failed != 0)
+        return fail_with(failed, "starting {}", words[0]);
+    int status = 0;
+    rusage usage{};
+    while (::wait4(pid, &status, 0, &usage) < 0)
+        if (errno != EINTR) return fail_errno("waiting for {}", words[0]);
+    if (status != 0) return fail(Code::Internal, "{} {} ended with {}", words[0], words[1], status);
+    return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+Status write_large(const std::string& path, std::size_t mebibytes)
+{
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file) return fail_errno("creating {}", path);
+    std::string piece(std::size_t{1} << 20, '\0');
+    for (std::size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<char>(i * 7 + 1); // no holes
+    for (std::size_t i = 0; i < mebibytes; ++i) BERTH_CHECK(write_all(file.get(), piece));
+    return {};
+}
+
+/// A file of 1 GiB in and out takes no more memory than one of 1 MiB.
+Result<Table> copy(Context& context, Lab& lab, const Pace&)
+{
+    Table table{.name = "docker: copy"};
+    BERTH_TRY(const auto program, own_program());
+    std::vector<Case> cases;
+    const auto add = [&](const std::string& name, std::string from, std::string to) {
+        cases.push_back({.name = name,
+                         .run =
+                             [&lab, program, from = std::move(from), to = std::move(to)] {
+                                 return peak_of({program, "cp", "--data", lab.berth->data(), from, to});
+                             },
+                         .unit = Unit::Bytes});
+    };
+    for (const auto& [size, mebibytes] : {std::pair("1 MiB", 1), std::pair("1 GiB", 1024)}) {
+        const std::string file = fmt::format("{}/{}", lab.data.path(), mebibytes);
+        const std::string inside = fmt::format("{}:/{}", lab.kept.id(), mebibytes);
+        BERTH_CHECK(write_large(file, static_cast<std::size_t>(mebibytes)));
+        // What comes out must be there in whatever order the cases run.
+        BERTH_TRY([[maybe_unused]] const auto first,
+                  peak_of({program, "cp", "--data", lab.berth->data(), file, inside}));
+        add(fmt::format("{} in", size), file, inside);
+        add(fmt::format("{} out", size), inside, file + ".out");
+    }
+    table.claims = {{.subject = "1 GiB in", .reference = "1 MiB in", .bar = Bar{.limit = 1.5}},
+                    {.subject = "1 GiB out", .reference = "1 MiB out", .bar = Bar{.limit = 1.5}}};
+    measure(context, table, std::move(cases), {.rounds = 1});
+    return table;
+}
+
 } // namespace
 
 Result<std::vector<Table>> bench_docker(Context& context)
@@ -175,7 +238,7 @@ Result<std::vector<Table>> bench_docker(Context& context)
     BERTH_TRY(lab->image, image_of(lab->berth->data(), lab->kept.native));
     const Pace pace{.rounds = std::min(context.options().rounds, kMostRounds)};
     std::vector<Table> tables;
-    for (const auto part : {warm, create}) {
+    for (const auto part : {warm, create, copy}) {
         auto table = part(context, *lab, pace);
         if (!table) {
             (void)lab->berth->run(lab->berth->lifecycle().destroy(lab->kept.id()));

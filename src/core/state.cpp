@@ -30,6 +30,8 @@ constexpr Row kTable[] = {
     {State::Lost, Transition::Restored, State::Running},
     {State::Lost, Transition::Start, State::Running}, // it was only out of sight
     {State::Lost, Transition::Stop, State::Stopped},
+    {State::Lost, Transition::Attach, State::Attached}, // the same of a borrowed one
+    {State::Lost, Transition::Detach, State::Detached},
     {State::Lost, Transition::Destroy, State::Destroyed},
     {State::Failed, Transition::Destroy, State::Destroyed},
     {State::Attached, Transition::Detach, State::Detached},

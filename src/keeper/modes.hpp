@@ -17,5 +17,10 @@ int run_once(int argc, char** argv, char** envp);
 
 /// One command of somebody else's place: PROGRAM, "x" (wire_relay.hpp).
 int relay();
+/// The same for whoever comes: PROGRAM, "xs", the path to listen at, uid and gid of the command.
+int relay_session(int argc, char** argv);
+/// Carries bytes between its own streams and such a session: PROGRAM, "xa", the path; "xw" waits for one that
+/// is only being started.
+int attach_session(const char* path, bool waits);
 
 } // namespace berth::keeper

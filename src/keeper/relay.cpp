@@ -12,10 +12,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "keeper/modes.hpp"
+#include "keeper/relay_link.hpp"
 #include "keeper/spawn.hpp"
 #include "keeper/terminal.hpp"
 #include "keeper/wire.hpp"
@@ -23,7 +23,10 @@
 namespace berth::keeper {
 namespace {
 
-constexpr int kIn = 0, kTell = 1;
+using link::get;
+using link::tell;
+
+constexpr u64 kFirstClient = 60'000'000'000u; // ns
 constexpr int kMostKilled = 4096;
 
 Launch launch;
@@ -34,53 +37,16 @@ u64 told[2] = {}; ///< bytes of each stream
 u64 credit = kRelayFirstCredit, spent = 0;
 u64 received = 0; ///< of the input
 bool end_asked = false;
+bool deaf = false;
+bool dismissed = false;
+int pid_inside = 0;
+int ended_with = -1; ///< the wait status, once it is known
 
 char words[sizeof(RelayHead) + kRelayInput]; ///< a frame that is not all here yet
 std::size_t have = 0;
 char waiting[kRelayWindow]; ///< input the command has not taken
 std::size_t waiting_size = 0;
 char piece[kRelayPiece];
-
-bool put(const void* bytes, std::size_t size)
-{
-    const char* from = static_cast<const char*>(bytes);
-    while (size > 0) {
-        const long n = call(SYS_write, kTell, from, size);
-        if (n == -EINTR) continue;
-        if (n <= 0) return false;
-        from += n;
-        size -= static_cast<std::size_t>(n);
-    }
-    return true;
-}
-
-bool tell(RelayKind kind, u64 offset, const void* bytes = nullptr, std::uint32_t size = 0)
-{
-    const RelayHead head{size, kind, 0, offset};
-    // One write where that is possible: a piece of output costs one read elsewhere.
-    const iovec parts[2] = {{const_cast<RelayHead*>(&head), sizeof head}, {const_cast<void*>(bytes), size}};
-    const long n = call(SYS_writev, kTell, parts, size == 0 ? 1 : 2);
-    if (n == static_cast<long>(sizeof head + size)) return true;
-    if (n < 0 && n != -EINTR) return false;
-    const std::size_t done = n < 0 ? 0 : static_cast<std::size_t>(n);
-    if (done < sizeof head)
-        return put(reinterpret_cast<const char*>(&head) + done, sizeof head - done) && put(bytes, size);
-    const std::size_t of_bytes = done - sizeof head;
-    return put(static_cast<const char*>(bytes) + of_bytes, size - of_bytes);
-}
-
-bool get(void* bytes, std::size_t size)
-{
-    char* to = static_cast<char*>(bytes);
-    while (size > 0) {
-        const long n = call(SYS_read, kIn, to, size);
-        if (n == -EINTR) continue;
-        if (n <= 0) return false;
-        to += n;
-        size -= static_cast<std::size_t>(n);
-    }
-    return true;
-}
 
 int failed(Step step, long error)
 {
@@ -174,6 +140,7 @@ void give_input()
         if (n == -EAGAIN || n == -EINTR) return;
         if (n <= 0) {
             close_input();
+            deaf = true;
             tell(RelayKind::Deaf, 0);
             return;
         }
@@ -252,8 +219,10 @@ bool obey(const RelayHead& head, const char* bytes, int command)
         return true;
     case RelayKind::Credit:
         if (head.offset > credit) credit = head.offset;
+        if (link::is_session()) link::acknowledge(credit - kRelayFirstCredit);
         return true;
     case RelayKind::Kill: kill_all(command); return true;
+    case RelayKind::Done: dismissed = true; return true;
     default: return false;
     }
 }
@@ -261,7 +230,7 @@ bool obey(const RelayHead& head, const char* bytes, int command)
 /// Takes what has come; false as obey().
 bool listen(int command)
 {
-    const long n = call(SYS_read, kIn, words + have, sizeof words - have);
+    const long n = call(SYS_read, link::hears(), words + have, sizeof words - have);
     if (n == -EINTR || n == -EAGAIN) return true;
     if (n <= 0) return false;
     have += static_cast<std::size_t>(n);
@@ -308,23 +277,42 @@ bool reap(int command, int& status)
     }
 }
 
+/// Another client of a session is told everything that it cannot know.
+void greet()
+{
+    if (!link::accept_client()) return;
+    have = 0;
+    link::tell_again();
+    tell(RelayKind::Started, static_cast<u64>(pid_inside));
+    tell(RelayKind::Heard, received);
+    tell(RelayKind::Taken, received - waiting_size);
+    if (deaf) tell(RelayKind::Deaf, 0);
+    if (ended_with >= 0) tell(RelayKind::Exit, static_cast<u64>(ended_with));
+    if (ended_with >= 0 && source[0] < 0 && source[1] < 0) tell(RelayKind::Over, 0);
+}
+
 int attend(int command, int children)
 {
-    bool ended = false;
-    while (!ended || source[0] >= 0 || source[1] >= 0) {
+    bool ended = false, over = false;
+    while (!ended || source[0] >= 0 || source[1] >= 0 || (link::is_session() && !dismissed)) {
         const bool may_tell = spent < credit;
-        pollfd all[5] = {{kIn, POLLIN, 0},
+        pollfd all[6] = {{link::hears(), POLLIN, 0},
                          {children, POLLIN, 0},
                          {may_tell ? source[0] : -1, POLLIN, 0},
                          {may_tell ? source[1] : -1, POLLIN, 0},
-                         {waiting_size > 0 || end_asked ? input : -1, POLLOUT, 0}};
-        const long r = call(SYS_poll, all, 5, -1);
+                         {waiting_size > 0 || end_asked ? input : -1, POLLOUT, 0},
+                         {link::listener(), POLLIN, 0}};
+        const long r = call(SYS_poll, all, 6, -1);
         if (r == -EINTR) continue;
         if (r < 0) return 125;
         if (all[0].revents != 0 && !listen(command)) {
-            kill_all(command);
-            return 125;
+            if (!link::is_session()) {
+                kill_all(command);
+                return 125;
+            }
+            link::drop_client();
         }
+        if (all[5].revents != 0) greet();
         if (all[4].revents != 0 || all[0].revents != 0) give_input();
         for (int s = 0; s < 2; ++s)
             if (all[2 + s].revents != 0 && source[s] >= 0) pass_on(s);
@@ -340,26 +328,26 @@ int attend(int command, int children)
                         before = told[s];
                         pass_on(s);
                     }
+                ended_with = status;
                 tell(RelayKind::Exit, static_cast<u64>(static_cast<std::uint32_t>(status)));
             }
+        }
+        if (ended && !over && source[0] < 0 && source[1] < 0 && link::is_session()) {
+            over = true;
+            tell(RelayKind::Over, 0);
         }
     }
     return 0;
 }
 
-} // namespace
-
-int relay()
+int run(std::uint32_t uid, std::uint32_t gid)
 {
-    harden();
-    call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    remember_terminals();
     RelayBegin begin{};
     if (const long bad = read_words(begin); bad < 0) return failed(Step::Body, bad);
     terminal = begin.flags & kTerminal;
     launch.session = true;
-    launch.uid = static_cast<std::uint32_t>(call(SYS_getuid));
-    launch.gid = static_cast<std::uint32_t>(call(SYS_getgid));
+    launch.uid = uid;
+    launch.gid = gid;
     launch.birth_group = launch.program = -1;
     launch.open_files = launch.processes = launch.file_size = launch.cpu_seconds = kKeepLimit;
     launch.nofile_soft = kKeepLimit;
@@ -374,8 +362,39 @@ int relay()
     wait_for_exec(launch, ~u64{0});
     for (int& end : theirs) close_fd(end);
     if (launch.failed_step != Step::None) return failed(launch.failed_step, launch.failed_error);
+    pid_inside = static_cast<int>(pid);
     tell(RelayKind::Started, static_cast<u64>(pid));
     return attend(static_cast<int>(pid), static_cast<int>(children));
+}
+
+void prepare()
+{
+    harden();
+    call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    remember_terminals();
+}
+
+} // namespace
+
+int relay()
+{
+    prepare();
+    return run(static_cast<std::uint32_t>(call(SYS_getuid)), static_cast<std::uint32_t>(call(SYS_getgid)));
+}
+
+int relay_session(int, char** argv)
+{
+    u64 uid = 0, gid = 0;
+    if (!parse_number(argv[3], uid) || !parse_number(argv[4], gid)) return 125;
+    prepare();
+    if (link::open_session(argv[2]) < 0) return 125;
+    // Whoever started it may be dead before it has said what to start.
+    pollfd door{link::listener(), POLLIN, 0};
+    const timespec patience = to_timespec(kFirstClient);
+    if (call(SYS_ppoll, &door, 1, &patience, nullptr, 8) <= 0 || !link::accept_client()) return 125;
+    const int code = run(static_cast<std::uint32_t>(uid), static_cast<std::uint32_t>(gid));
+    call(SYS_unlink, argv[2]);
+    return code;
 }
 
 } // namespace berth::keeper

@@ -68,6 +68,9 @@ int enter(int argc, char** argv, char** envp)
             return keep_container(argc, argv);
     }
     if (argc == 2 && argv[1][0] == 'x' && argv[1][1] == '\0') return relay();
+    if (argc == 5 && argv[1][0] == 'x' && argv[1][1] == 's') return relay_session(argc, argv);
+    if (argc == 3 && argv[1][0] == 'x' && (argv[1][1] == 'a' || argv[1][1] == 'w'))
+        return attach_session(argv[2], argv[1][1] == 'w');
     if (argc < 2 || argv[0][1] != '\0') return 125;
     if (argv[0][0] == 'k') return keep(argc, argv);
     if (argv[0][0] == 'o') return run_once(argc, argv, envp);

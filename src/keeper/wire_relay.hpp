@@ -15,6 +15,7 @@ enum class RelayKind : std::uint16_t {
     Resize,       ///< `offset`: rows << 16 | columns
     Credit,       ///< `offset`: how much the relay may have told in all, as relay_cost() counts it
     Kill,         ///< SIGKILL to everything that descends from the relay
+    Done,         ///< of a session: its end was heard, and the relay may go
     Started = 32, ///< `offset`: pid inside
     Failed,       ///< `offset`: Step << 32 | errno; nothing follows
     Out,          ///< `offset`: where in its stream the bytes belong
@@ -23,6 +24,9 @@ enum class RelayKind : std::uint16_t {
     Exit,  ///< `offset`: the raw wait status
     Taken, ///< `offset`: up to where the command's pipe has taken the input
     Deaf,  ///< nobody reads the input any more
+    Again, ///< of a session, first to whoever comes later: `offset` is the credit that was spent for good
+    Heard, ///< the same: up to where the input has come
+    Over,  ///< of a session: it has ended and its streams are closed
 };
 
 struct RelayHead {
@@ -45,6 +49,11 @@ inline constexpr std::uint64_t kRelayFirstCredit = 512u << 10; ///< granted with
 
 /// What a frame of output takes of the credit: its head, and that a place may count pieces too.
 constexpr std::uint64_t relay_cost(std::uint64_t bytes) { return bytes + 64; }
+
+// A session ("xs") outlives whoever listens to it: it has a socket instead of two pipes, takes the next one
+// who connects and tells again what was not acknowledged. A grant of credit acknowledges: what was spent
+// before `offset` - kRelayFirstCredit is in a log. Without a listener the command goes on until the credit is
+// spent.
 
 static_assert(sizeof(RelayHead) == 16 && sizeof(RelayBegin) == 16);
 

@@ -39,6 +39,7 @@ std::uint64_t head_size(std::uint64_t limit) { return limit / 2 / kPage * kPage;
 Result<LogWriter> LogWriter::begin(ExecLog log, Bytes limit)
 {
     LogWriter out(std::move(log));
+    limit.count = std::min(limit.count, keeper::kMaxLogLimit);
     out.limit_ = limit.count;
     keeper::IndexHead head{};
     head.magic = keeper::kIndexMagic;

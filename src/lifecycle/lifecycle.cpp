@@ -5,7 +5,9 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/ids.hpp"
+#include "base/json_reader.hpp"
 #include "base/strings.hpp"
+#include "lifecycle/borrowed.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/move_mark.hpp"
 #include "lifecycle/stored.hpp"
@@ -53,6 +55,32 @@ Result<std::optional<SandboxRecord>> find_in(Store& store, const std::string& re
         return fail(Code::Conflict, "'{}' stands for several sandboxes: {}, {}{}", printable(ref, 60),
                     some[0].id(), some[1].id(), some.size() > 2 ? ", …" : "");
     return last_of(std::move(some));
+}
+
+constexpr const char* kSeen = "berth.sandbox_state_seen";
+
+/// How a borrowed one was when that was last told; it ran when it was borrowed.
+Result<std::string> last_seen(Store& store, const std::string& sandbox)
+{
+    std::string out(to_string(State::Running));
+    LedgerQuery query{.sandbox = sandbox, .type = kSeen};
+    for (;;) {
+        BERTH_TRY(const auto page, store.ledger(query));
+        if (!page.empty() && page.back().data.contains("reason"))
+            out = json::Reader(page.back().data.at("reason")).string().value_or(out);
+        if (page.size() < query.limit) return out;
+        query.after = page.back().sequence;
+    }
+}
+
+/// A borrowed one stays borrowed, whatever its owner does with it; that he did is told, once each time.
+Status note_seen(Store& store, const SandboxRecord& record, State seen)
+{
+    BERTH_TRY(const auto before, last_seen(store, record.id()));
+    if (before == to_string(seen)) return {};
+    BERTH_TRY([[maybe_unused]] const auto sequence,
+              store.append({events::other(record, kSeen, to_string(seen))}));
+    return {};
 }
 
 } // namespace
@@ -135,8 +163,14 @@ Task<Result<Found>> Lifecycle::look(SandboxRecord record)
 /// The backend's word is true: a machine may have gone down, somebody may have stopped or thawed it.
 Task<Result<SandboxRecord>> Lifecycle::follow_state(SandboxRecord record, State seen)
 {
-    if (record.state == seen || record.state == State::Attached) co_return record;
+    if (record.state == seen) co_return record;
+    if (record.state == State::Attached && seen != State::Lost) {
+        BERTH_CO_CHECK(co_await stored([&](Store& store) { return note_seen(store, record, seen); }));
+        co_return record;
+    }
     const auto step = [&]() -> std::optional<Transition> {
+        // Its owner's again and still: it was only out of sight.
+        if (record.state == State::Lost && is_borrowed(record)) return Transition::Attach;
         switch (seen) {
         case State::Stopped: return record.state == State::Paused ? Transition::Reboot : Transition::Stop;
         case State::Paused: return Transition::Pause;
@@ -147,7 +181,7 @@ Task<Result<SandboxRecord>> Lifecycle::follow_state(SandboxRecord record, State 
     }();
     if (!step || !next(record.state, *step)) co_return record;
     Events told;
-    told.push_back(events::other(record, "berth.sandbox_state_seen", to_string(seen)));
+    told.push_back(events::other(record, kSeen, to_string(seen)));
     co_return co_await change(std::move(record), *step, std::move(told));
 }
 
@@ -158,6 +192,11 @@ Task<Result<SandboxRecord>> Lifecycle::refresh(std::string ref)
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
     BERTH_CO_TRY(const auto found, co_await where->inspect(handle(record)));
     if (found.health == Health::Unresponsive || found.state == record.state) co_return record;
+    if (record.state == State::Attached) {
+        const auto last = [&](Store& store) { return last_seen(store, record.id()); };
+        BERTH_CO_TRY(const auto before, co_await stored(last));
+        if (before == to_string(found.state)) co_return record;
+    }
     // Somebody may be at work on it: his word comes later, and is the better one.
     BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
     if (!held) co_return record;

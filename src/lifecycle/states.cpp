@@ -4,6 +4,7 @@
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "lifecycle/borrowed.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
@@ -144,7 +145,7 @@ Task<Result<Acquired>> Lifecycle::attach(std::string name_of_backend, std::strin
     BERTH_CO_TRY(const auto name_held, co_await new_names(name, {name}));
     BERTH_CO_TRY(auto* const where, co_await backend(name_of_backend));
     BERTH_CO_TRY(const auto borrowed, co_await where->attach(native));
-    const std::string key = fmt::format("attached:{}:{}", name_of_backend, borrowed.native);
+    const std::string key = borrowed_key(name_of_backend, borrowed.native);
     BERTH_CO_TRY(const auto held, co_await lock("key:" + key));
     BERTH_CO_TRY(auto known, co_await stored([&](Store& store) { return store.find_key(key); }));
     if (known) co_return Acquired{.record = *std::move(known), .tier = Tier::Attached};
@@ -173,7 +174,8 @@ Task<Result<SandboxRecord>> Lifecycle::detach(std::string ref)
 {
     BERTH_CO_TRY(auto held, co_await find_locked(ref));
     if (held.record.state == State::Detached) co_return held.record;
-    if (held.record.state != State::Attached)
+    if (held.record.state != State::Attached &&
+        !(held.record.state == State::Lost && is_borrowed(held.record)))
         co_return fail(Code::Conflict, "sandbox {} is our own, not borrowed: berth stop or berth rm ends it",
                        held.record.id());
     BERTH_CO_TRY(auto* const where, co_await backend(held.record.backend));

@@ -289,18 +289,5 @@ TEST_F(Docker, RootInsideCannotFillTheKeepersPlace)
     EXPECT_EQ(shell("demo", "echo on"), "on\n");
 }
 
-TEST_F(Docker, AnEngineOfAnotherMachineIsRefusedByName)
-{
-    const std::string before = std::getenv("DOCKER_HOST");
-    ::setenv("DOCKER_HOST", "tcp://0.0.0.0:9", 1); // no loopback by its name
-    const auto far = open();
-    ASSERT_TRUE(far->backend("docker"));
-    ::setenv("DOCKER_HOST", before.c_str(), 1);
-    const auto refused = far->run(far->lifecycle().acquire(wish("far")));
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code, Code::Unsupported) << refused.error().line();
-    EXPECT_THAT(refused.error().line(), HasSubstr("the engine at tcp://0.0.0.0:9 is not on this machine"));
-}
-
 } // namespace
 } // namespace berth

@@ -54,6 +54,42 @@ TEST_F(DockerNotices, ThatAContainerIsStoppedPausedAndRemoved)
     EXPECT_THAT(reasons, testing::ElementsAre("paused", "running", "stopped", "running"));
 }
 
+TEST_F(DockerNotices, ThatABorrowedContainerDiesComesBackAndIsRemoved)
+{
+    if (test::DockerEngine::is_far()) GTEST_SKIP() << "containers elsewhere are not borrowed";
+    made();
+    const auto image = command("docker inspect -f '{{.Image}}' " + ours());
+    const auto theirs = command("docker run -d --network none --name theirs-" + std::to_string(::getpid()) +
+                                " " + image + " sleep 1000");
+    const auto attached = berth_->run(berth_->lifecycle().attach("docker", theirs, "borrowed"));
+    ASSERT_TRUE(attached) << attached.error().line();
+    const auto id = attached->record.id();
+    const auto reasons = [&](std::size_t count) {
+        std::vector<std::string> out;
+        for (const auto end = system_clock().steady() + 20s;
+             out.size() < count && system_clock().steady() < end;) {
+            out.clear();
+            const auto told = berth_->store().ledger({.sandbox = id, .type = "berth.sandbox_state_seen"});
+            for (const auto& event : *told) out.emplace_back(event.data.at("reason").as_string());
+            std::this_thread::sleep_for(10ms);
+        }
+        return out;
+    };
+    const Noticing noticing(data_);
+    command("docker kill " + theirs);
+    EXPECT_THAT(reasons(1), testing::ElementsAre("stopped"));
+    EXPECT_EQ(berth_->run(berth_->lifecycle().find(id))->state, State::Attached) << "it is still borrowed";
+    command("docker start " + theirs);
+    EXPECT_THAT(reasons(2), testing::ElementsAre("stopped", "running"));
+    EXPECT_EQ(shell(id, "echo back", "root"), "back\n");
+    EXPECT_THAT(reasons(2), testing::ElementsAre("stopped", "running")) << "told once";
+    command("docker rm -f " + theirs);
+    EXPECT_EQ(becomes(id, State::Lost), State::Lost);
+    EXPECT_EQ(reasons(3).back(), "lost");
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().detach(id))) << "what is left of it is let go";
+    EXPECT_EQ(std::filesystem::exists(data_ + "/docker/" + id), false);
+}
+
 TEST_F(DockerNotices, WhatHappenedBeforeSomebodyListened)
 {
     made();

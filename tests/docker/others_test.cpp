@@ -52,7 +52,11 @@ TEST_F(Docker, BorrowsAContainerThatSomebodyElseMade)
     ASSERT_TRUE(back) << back.error().line();
     EXPECT_EQ(back->record.id(), attached->record.id()) << "the same container is the same sandbox";
     EXPECT_EQ(shell(back->record.id(), "cat /tmp/note"), "in\n");
+    // Let go while it stands still, it is as it was all the same.
+    command("docker stop -t 0 theirs");
     ASSERT_TRUE(berth_->run(berth_->lifecycle().detach(back->record.id())));
+    command("docker start theirs");
+    EXPECT_EQ(command("docker exec theirs sh -c 'ls -a / | grep -c berth- || true'"), "0");
     command("docker rm -f theirs");
 }
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "base/unique_fd.hpp"
@@ -47,7 +48,14 @@ public:
         for (char byte = 0; ::read(says_.get(), &byte, 1) == 1 && byte != '\n';) line += byte;
         ready_ = line == "ready";
         if (line.starts_with("skip ")) reason_ = line.substr(5);
-        if (ready_) ::setenv("DOCKER_HOST", ("unix://" + directory_ + "/sock").c_str(), 1);
+        if (!ready_) return;
+        std::string host = "unix://" + directory_ + "/sock";
+        if (is_far()) {
+            std::ifstream told(directory_ + "/tcp");
+            std::getline(told, host);
+            host = "tcp://" + host;
+        }
+        ::setenv("DOCKER_HOST", host.c_str(), 1);
     }
     DockerEngine(const DockerEngine&) = delete;
     DockerEngine& operator=(const DockerEngine&) = delete;
@@ -59,13 +67,15 @@ public:
         }
     }
 
-    /// Which of the two engines this process is to use: BERTH_TEST_ENGINE, docker without it.
+    /// Which of the engines this process is to use: BERTH_TEST_ENGINE, docker without it. `far` is docker as
+    /// on another machine.
     [[nodiscard]] static std::string engine_name()
     {
         const char* named = std::getenv("BERTH_TEST_ENGINE");
         return named == nullptr ? "docker" : named;
     }
     [[nodiscard]] static bool is_podman() { return engine_name() == "podman"; }
+    [[nodiscard]] static bool is_far() { return engine_name() == "far"; }
 
     [[nodiscard]] bool ready() const noexcept { return ready_; }
     /// Why there is none, and what would change that.

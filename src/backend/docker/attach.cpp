@@ -106,7 +106,15 @@ bool lives_in(const Container& container, int pid)
 /// As far as that is possible: a directory of ours that stays does no harm.
 void take_out(const Container& container, const Instance& instance)
 {
-    if (!container.running) return;
+    if (!container.running) {
+        // No process has its root, and the engine has no word for removing a file. What is not mounted anywhere
+        // may be changed where it lies.
+        const UniqueFd upper(container.upper.starts_with('/')
+                                 ? ::open(container.upper.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+                                 : -1);
+        if (upper) (void)sys::remove_tree(upper.get(), instance.inside.substr(1));
+        return;
+    }
     if (const auto place = open_in_root(container.pid, instance.inside)) {
         auto keeper = keeping::KeeperClient::connect(place->get(), "sock", 2s);
         const auto peer = keeper ? sys::peer_credentials(keeper->socket()) : Result<sys::PeerCredentials>{};
@@ -166,6 +174,7 @@ Status insert_keeper(const Engine& engine, int directory, Instance& instance)
     BERTH_TRY(const auto made, engine.post(fmt::format("/containers/{}/exec", container.id), wish));
     BERTH_TRY(const auto id_at, json::Reader(made).at("Id"));
     BERTH_TRY(const auto id, id_at.string());
+    BERTH_CHECK(check_engine_id(id));
     json::Object detached;
     detached["Detach"] = true;
     BERTH_TRY([[maybe_unused]] const auto started, engine.post("/exec/" + id + "/start", detached));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <ctime>
 #include <set>
 
 #include "base/json_reader.hpp"
@@ -21,6 +23,16 @@ std::string moment(WallTime time)
 {
     const auto nanos = time.time_since_epoch().count();
     return fmt::format("{}.{:09}", nanos / 1'000'000'000, nanos % 1'000'000'000);
+}
+
+/// How far the engine's clock is ahead of ours: what it tells and is asked for is by its own.
+Result<std::chrono::nanoseconds> ask_ahead(const Engine& engine)
+{
+    if (engine.place().local()) return std::chrono::nanoseconds(0);
+    BERTH_TRY(const auto document, engine.get("/info"));
+    const auto told = json::Reader(document).find("SystemTime");
+    const auto time = told && *told ? parse_moment((*told)->string().value_or("")) : std::nullopt;
+    return time ? *time - system_clock().now() : std::chrono::nanoseconds(0);
 }
 
 std::string text_of(const std::optional<json::Reader>& member)
@@ -45,6 +57,26 @@ Result<std::vector<SandboxHandle>> ours(const InstanceDirs& dirs, const std::set
 
 } // namespace
 
+std::optional<WallTime> parse_moment(const std::string& text)
+{
+    std::tm parts{};
+    const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+    if (rest == nullptr) return std::nullopt;
+    std::int64_t nanos = 0;
+    if (*rest == '.') {
+        std::int64_t unit = 100'000'000;
+        for (++rest; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10) nanos += (*rest - '0') * unit;
+    }
+    if (std::string_view(rest) != "Z" && *rest != '+' && *rest != '-') return std::nullopt;
+    std::int64_t east = 0;
+    if (*rest != 'Z') {
+        int hours = 0, minutes = 0;
+        if (std::sscanf(rest + 1, "%2d:%2d", &hours, &minutes) != 2) return std::nullopt;
+        east = (hours * 60 + minutes) * (*rest == '-' ? -60 : 60);
+    }
+    return WallTime(std::chrono::nanoseconds((::timegm(&parts) - east) * 1'000'000'000 + nanos));
+}
+
 std::optional<EngineEvent> parse_event(const json::Value& document)
 {
     const json::Reader at(document);
@@ -64,6 +96,9 @@ std::optional<EngineEvent> parse_event(const json::Value& document)
 Result<std::vector<SandboxHandle>> Changes::next(const Where& where, SteadyTime until)
 {
     const auto& clock = system_clock();
+    if (!ahead_) {
+        BERTH_TRY(ahead_, ask_ahead(where.engine));
+    }
     for (;;) {
         const auto left = std::max(until - clock.steady(), SteadyTime::duration(0));
         const WallTime end = clock.now() + left;
@@ -78,7 +113,9 @@ Result<std::vector<SandboxHandle>> Changes::next(const Where& where, SteadyTime 
                 const auto document = json::parse(std::string_view(pending).substr(0, at));
                 const auto event = document ? parse_event(*document) : std::nullopt;
                 if (!event) continue;
-                last = std::max(last, WallTime(std::chrono::nanoseconds(event->nanos)));
+                // A moment that is still to come would keep everything before it from us.
+                const WallTime told(std::chrono::nanoseconds(event->nanos) - *ahead_);
+                last = std::clamp(told, last, std::max(last, clock.now()));
                 if (event->matters) seen.insert(event->container);
             }
             if (pending.size() > kLongestLine)
@@ -88,8 +125,8 @@ Result<std::vector<SandboxHandle>> Changes::next(const Where& where, SteadyTime 
             return {};
         };
         const auto told = where.engine.call(
-            {.target = fmt::format("/events?since={}&until={}&filters={}", moment(since_), moment(end),
-                                   url_encode(json::dump(filters)))},
+            {.target = fmt::format("/events?since={}&until={}&filters={}", moment(since_ + *ahead_),
+                                   moment(end + *ahead_), url_encode(json::dump(filters)))},
             {.patience = std::chrono::ceil<std::chrono::milliseconds>(left) + 30s, .body = 1_MiB}, take);
         if (!told && seen.empty()) return std::unexpected(told.error());
         // One that comes at the very end of what was asked for is asked for again: better twice than never.

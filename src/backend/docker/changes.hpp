@@ -28,7 +28,11 @@ public:
     [[nodiscard]] Result<std::vector<SandboxHandle>> next(const Where& where, SteadyTime until);
 
 private:
-    WallTime since_; ///< from then on nothing was read
+    WallTime since_;                                ///< from then on nothing was read
+    std::optional<std::chrono::nanoseconds> ahead_; ///< of our clock: the engine's, once it was asked
 };
+
+/// A moment as an engine's `/info` tells it: "2026-01-02T03:04:05.678Z".
+[[nodiscard]] std::optional<WallTime> parse_moment(const std::string& text);
 
 } // namespace berth::docker

@@ -68,7 +68,8 @@ json::Object host_config(const ContainerWish& wish)
     json::Object out;
     json::Array mounts;
     // What runs as its first process at the next start nobody inside may change.
-    mounts.emplace_back(bind_mount(wish.shown + "/keeper", std::string(kInside) + "/keeper", true));
+    if (!wish.shown.empty())
+        mounts.emplace_back(bind_mount(wish.shown + "/keeper", std::string(kInside) + "/keeper", true));
     for (const auto& mount : spec.mounts)
         mounts.emplace_back(bind_mount(mount.source, mount.target, mount.mode == Mount::Mode::ReadOnly));
     for (const auto& volume : spec.volumes)
@@ -79,7 +80,9 @@ json::Object host_config(const ContainerWish& wish)
     if (root.frozen) out["ReadonlyRootfs"] = true;
     // Where the keeper makes its socket: in memory and small, so that root inside can fill nothing with it.
     json::Object scratch;
-    scratch[kInside] = "rw,noexec,nosuid,nodev,mode=755,size=64k";
+    if (!wish.shown.empty()) scratch[kInside] = "rw,noexec,nosuid,nodev,mode=755,size=64k";
+    // Elsewhere the keeper lies in the root beside it, and its sessions listen here.
+    if (wish.shown.empty()) scratch[kRunInside] = "rw,noexec,nosuid,nodev,mode=700,size=64k";
     for (const auto& path : root.scratch) scratch[path] = "rw,exec,nosuid,nodev,mode=1777,size=25%";
     out["Tmpfs"] = std::move(scratch);
     out["NetworkMode"] = spec.policy.network == policy::Network::Host ? "host" : "none";
@@ -90,6 +93,9 @@ json::Object host_config(const ContainerWish& wish)
     if (spec.policy.privileges == policy::Privileges::None)
         out["SecurityOpt"] = strings({"no-new-privileges"});
     for (auto& limit : limits_document(spec.policy.limits)) out[limit.key()] = limit.value();
+    // Commands that the keeper starts are limited by it; those that the engine starts have the container's.
+    if (const auto& files = spec.policy.limits.open_files; files && wish.shown.empty())
+        out["Ulimits"] = json::Array{json::Object{{"Name", "nofile"}, {"Soft", *files}, {"Hard", *files}}};
     json::Array devices;
     for (const auto& device : spec.policy.devices)
         devices.emplace_back(
@@ -133,16 +139,26 @@ ImageDefaults parse_defaults(const json::Value& config)
     return out;
 }
 
+Status check_engine_id(std::string_view id)
+{
+    constexpr std::size_t longest = 128;
+    if (!id.empty() && id.size() <= longest &&
+        id.find_first_not_of("0123456789abcdef") == std::string_view::npos)
+        return {};
+    return fail(Code::Unavailable, "the engine gives the id '{}', which is none", printable(id, 80));
+}
+
 Result<Container> parse_container(const json::Value& document)
 {
     const json::Reader at(document);
     Container out;
     BERTH_TRY(const auto id, at.at("Id"));
     BERTH_TRY(out.id, id.string());
+    BERTH_CHECK(check_engine_id(out.id));
     out.name = text_at(document, "Name");
     if (out.name.starts_with('/')) out.name.erase(0, 1);
     BERTH_TRY(const auto state, at.at("State"));
-    out.status = text_at(state.value(), "Status");
+    out.status = printable(text_at(state.value(), "Status"), 40);
     out.running = flag_at(state.value(), "Running");
     out.paused = flag_at(state.value(), "Paused");
     BERTH_TRY(const auto pid, state.find("Pid"));
@@ -161,6 +177,11 @@ Result<Container> parse_container(const json::Value& document)
                     if (word == "no-new-privileges" || word == "no-new-privileges:true" ||
                         word == "no-new-privileges=true")
                         out.no_new_privileges = true;
+    }
+    BERTH_TRY(const auto driver, at.find("GraphDriver"));
+    if (driver) {
+        const auto data = driver->find("Data");
+        if (data && *data) out.upper = text_at((*data)->value(), "UpperDir");
     }
     BERTH_TRY(const auto mounts, at.find("Mounts"));
     if (mounts) {
@@ -184,7 +205,8 @@ Result<std::vector<Container>> parse_containers(const json::Value& document)
         Container& container = out.emplace_back();
         BERTH_TRY(const auto id, one.at("Id"));
         BERTH_TRY(container.id, id.string());
-        container.status = text_at(one.value(), "State");
+        BERTH_CHECK(check_engine_id(container.id));
+        container.status = printable(text_at(one.value(), "State"), 40);
         container.running = container.status == "running" || container.status == "paused";
         container.paused = container.status == "paused";
         container.image_name = text_at(one.value(), "Image");
@@ -258,7 +280,8 @@ json::Object container_document(const ContainerWish& wish)
     out["User"] = "0:0"; // the keeper; commands get theirs from it
     out["WorkingDir"] = "/";
     out["Entrypoint"] = strings({std::string(kInside) + "/keeper"});
-    out["Cmd"] = strings({"c", std::string(kInside) + "/sock", std::to_string(wish.owner)});
+    const std::string place = wish.shown.empty() ? kRunInside : kInside;
+    out["Cmd"] = strings({"c", place + "/sock", std::to_string(wish.owner)});
     out["Tty"] = false;
     out["Healthcheck"] = json::Object{{"Test", strings({"NONE"})}};
     out["StopSignal"] = "SIGTERM";

@@ -31,6 +31,9 @@ struct ImageDefaults {
     bool operator==(const ImageDefaults&) const = default;
 };
 
+/// Ids of an engine are hexadecimal digits; they become parts of requests.
+[[nodiscard]] Status check_engine_id(std::string_view id);
+
 /// One container, as inspecting it tells.
 struct Container {
     std::string id;
@@ -46,6 +49,7 @@ struct Container {
     std::string image_name;
     std::map<std::string, std::string> labels;
     ImageDefaults defaults;
+    std::string upper; ///< where the engine keeps what was changed of its root; empty: it does not say
     std::vector<std::string> volumes; ///< that the image asked for: no snapshot has what lies in them
 };
 [[nodiscard]] Result<Container> parse_container(const json::Value& document);
@@ -57,6 +61,8 @@ struct Container {
 
 /// Where the keeper, its socket and nothing else of ours is shown inside.
 inline constexpr const char* kInside = "/.berth";
+/// The same for sockets alone, in containers of an engine on another machine.
+inline constexpr const char* kRunInside = "/.berth/run";
 
 /// What the engine is asked to make.
 struct ContainerWish {
@@ -64,7 +70,7 @@ struct ContainerWish {
     const InstanceLabels& labels;
     std::string image;      ///< what to run, by its id: a tag may move
     std::string image_name; ///< what was asked for
-    std::string shown;      ///< the host's directory that has the keeper
+    std::string shown;      ///< the host's directory that has the keeper; empty: it is put in, elsewhere
     unsigned owner = 0;     ///< the user outside that may talk to the keeper
     std::string machine_id; ///< the host's file that is shown as /etc/machine-id; empty: the root's own
 };

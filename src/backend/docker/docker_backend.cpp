@@ -9,6 +9,7 @@
 #include "backend/docker/adopt.hpp"
 #include "backend/docker/attach.hpp"
 #include "backend/docker/docker_backend_with.hpp"
+#include "backend/docker/far_backend.hpp"
 #include "backend/docker/snapshot.hpp"
 #include "backend/docker/stats.hpp"
 #include "base/strings.hpp"
@@ -20,12 +21,16 @@ Result<std::unique_ptr<Backend>> DockerBackend::open(const BackendOptions& optio
 {
     if (options.pool == nullptr) return fail(Code::Invalid, "backend docker needs a pool for blocking work");
     BERTH_TRY(auto dirs, InstanceDirs::open(options.state_path));
-    return std::unique_ptr<Backend>(new DockerBackend(std::move(dirs), *options.pool));
+    auto engine = std::make_unique<Engine>(find_engine(engine_environment()));
+    // Only what comes through loopback is asked where it is: a forwarded port leads elsewhere. One that does
+    // not answer tells so by the first operation.
+    if (!engine->here().value_or(true))
+        return std::unique_ptr<Backend>(new FarBackend(std::move(dirs), *options.pool, std::move(engine)));
+    return std::unique_ptr<Backend>(new DockerBackend(std::move(dirs), *options.pool, std::move(engine)));
 }
 
-DockerBackend::DockerBackend(InstanceDirs dirs, BlockingPool& pool)
-    : KeptBackend(pool), dirs_(std::move(dirs)),
-      engine_(std::make_unique<Engine>(find_engine(engine_environment())))
+DockerBackend::DockerBackend(InstanceDirs dirs, BlockingPool& pool, std::unique_ptr<Engine> engine)
+    : KeptBackend(pool), dirs_(std::move(dirs)), engine_(std::move(engine))
 {
 }
 
@@ -108,13 +113,7 @@ Task<Status> DockerBackend::resume(SandboxHandle sandbox)
 
 Task<Result<SnapshotTaken>> DockerBackend::snapshot(SandboxHandle sandbox, SnapshotRequest request)
 {
-    co_return co_await pool_.call([&]() -> Result<SnapshotTaken> {
-        BERTH_CHECK(keeping::check_native(sandbox.native));
-        if (request.kind.empty() || request.kind == kImageTar)
-            return take_snapshot(where(), sandbox.native, request);
-        return fail(Code::Unsupported, "backend docker cannot take a snapshot of kind '{}'; it knows {}",
-                    printable(request.kind, 60), kImageTar);
-    });
+    co_return co_await pool_.call([&] { return snapshot_of(where(), sandbox.native, request); });
 }
 
 Task<Status> DockerBackend::drop_snapshot(SnapshotSource snapshot)
@@ -142,9 +141,7 @@ Task<Result<Usage>> DockerBackend::usage(SandboxHandle sandbox)
     co_return co_await pool_.call([&]() -> Result<Usage> {
         BERTH_TRY(const auto directory, dirs_.open(sandbox.native, 0));
         BERTH_TRY(const auto instance, read_instance(directory.get()));
-        BERTH_TRY(const auto document,
-                  engine_->get(fmt::format("/containers/{}/stats?stream=0&one-shot=1", instance.container)));
-        return parse_stats(document);
+        return ask_usage(*engine_, instance.container);
     });
 }
 

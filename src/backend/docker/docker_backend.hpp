@@ -59,7 +59,7 @@ public:
     Task<Status> settle_exec(SandboxHandle sandbox, std::string exec) override;
 
 private:
-    DockerBackend(InstanceDirs dirs, BlockingPool& pool);
+    DockerBackend(InstanceDirs dirs, BlockingPool& pool, std::unique_ptr<Engine> engine);
 
     [[nodiscard]] std::optional<EngineFacts> facts() const;
     [[nodiscard]] Where where() const { return {.dirs = dirs_, .engine = *engine_}; }

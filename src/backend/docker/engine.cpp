@@ -14,6 +14,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kConnectPatience = 10s;
+constexpr auto kHandOverPatience = 60s;
+constexpr std::size_t kLargestHead = std::size_t{64} << 10;
 constexpr std::size_t kLongestMessage = 500;
 constexpr std::string_view kHost = "engine"; // engines do not care what they are called
 
@@ -73,7 +75,8 @@ Error refusal(unsigned status, std::string_view body)
     default: out.code = Code::Internal;
     }
     // What the engine itself could not reach: a registry.
-    for (const std::string_view word : {"dial tcp", "no such host", "i/o timeout", "connection refused"})
+    for (const std::string_view word : {"dial tcp", "no such host", "i/o timeout", "connection refused",
+                                        "connection reset", "unexpected EOF", ": EOF"})
         if (status == 500 && said.find(word) != std::string::npos) out.code = Code::Unavailable;
     if (said.find("no space left on device") != std::string::npos) out.code = Code::Exhausted;
     return out;
@@ -174,6 +177,43 @@ Result<HttpAnswer> Engine::call(HttpRequest request, const HttpLimits& limits, c
     return answer;
 }
 
+Result<UniqueFd> Engine::hijack(const std::string& target, const json::Object& body, std::string& early) const
+{
+    BERTH_TRY(const auto version, prefix());
+    BERTH_TRY(auto wire, connect());
+    const auto until = system_clock().steady() + kHandOverPatience;
+    const std::string document = json::dump(body);
+    BERTH_CHECK(wire.write(
+        fmt::format("POST {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: berth\r\nConnection: Upgrade\r\nUpgrade: "
+                    "tcp\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                    version, target, kHost, document.size(), document),
+        until));
+    std::string came;
+    std::size_t end = std::string::npos;
+    while ((end = came.find("\r\n\r\n")) == std::string::npos) {
+        char piece[4096];
+        BERTH_TRY(const auto n, wire.read(&piece[0], sizeof piece, until));
+        if (n == 0) return fail(Code::Unavailable, "the engine ended the connection without an answer");
+        came.append(&piece[0], n);
+        if (came.size() > kLargestHead) return fail(Code::Unavailable, "the engine's answer has no end");
+    }
+    // "HTTP/1.1 101 UPGRADED"; engines before 1.24 of the API say 200.
+    const auto status = came.starts_with("HTTP/1.") && end > 12
+                            ? parse_int(came.substr(9, 3), 100, 599, "status")
+                            : fail(Code::Unavailable, "no status");
+    if (!status) return fail(Code::Unavailable, "the engine's answer is not HTTP");
+    early = came.substr(end + 4);
+    if (*status != 101 && *status != 200) {
+        // Its words are as long as the head says, which is not worth parsing: what comes at once is enough.
+        if (early.empty()) {
+            char piece[4096];
+            early.assign(&piece[0], wire.read(&piece[0], sizeof piece, until).value_or(0));
+        }
+        return std::unexpected(refusal(static_cast<unsigned>(*status), early));
+    }
+    return http_client::Wire::into_socket(std::move(wire));
+}
+
 Result<std::string> Engine::identity() const
 {
     {
@@ -208,15 +248,21 @@ Result<bool> Engine::here() const
     }
     // A forwarded port leads elsewhere: there the machine has another name, or another kernel.
     BERTH_TRY(const auto document, get("/info"));
-    utsname own{};
-    if (::uname(&own) != 0) return fail_errno("asking the name of this machine");
-    const auto says = [&](const char* name, const char* what) {
-        const auto member = json::Reader(document).find(name);
-        return member && *member && (*member)->string().value_or("") == what;
-    };
     const std::scoped_lock lock(mutex_);
-    here_ = says("Name", &own.nodename[0]) && says("KernelVersion", &own.release[0]);
+    here_ = elsewhere(document).empty();
     return *here_;
+}
+
+std::string elsewhere(const json::Value& info)
+{
+    utsname own{};
+    if (::uname(&own) != 0) return {};
+    const auto told = [&](const char* name) {
+        const auto member = json::Reader(info).find(name);
+        return member && *member ? (*member)->string().value_or("") : std::string{};
+    };
+    if (told("Name") == &own.nodename[0] && told("KernelVersion") == &own.release[0]) return {};
+    return printable(fmt::format("{}, Linux {}", told("Name"), told("KernelVersion")), 120);
 }
 
 Result<json::Value> Engine::get(const std::string& target) const

@@ -40,6 +40,11 @@ public:
     [[nodiscard]] Status post(const std::string& target) const;
     [[nodiscard]] Status remove(const std::string& target) const;
 
+    /// A connection that the engine hands over to what it starts: its bytes as a socket. `early` came
+    /// already.
+    [[nodiscard]] Result<UniqueFd> hijack(const std::string& target, const json::Object& body,
+                                          std::string& early) const;
+
     /// Which engine this is, by its own word; asked once.
     [[nodiscard]] Result<std::string> identity() const;
     /// It runs on this machine: what we name it can mount, and its containers' processes are the kernel's
@@ -59,6 +64,9 @@ private:
     mutable bool podman_ = false; ///< known with the prefix
     mutable std::optional<bool> here_;
 };
+
+/// The name and kernel of the machine that an engine's `/info` tells; empty: they are this one's.
+[[nodiscard]] std::string elsewhere(const json::Value& info);
 
 /// What an engine's refusal means, and its words, bounded.
 [[nodiscard]] Error refusal(unsigned status, std::string_view body);

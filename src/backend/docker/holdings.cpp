@@ -31,7 +31,8 @@ Result<EngineFacts> ask_facts(const Engine& engine)
                     .pids = flag(at, "PidsLimit"),
                     .cpus = flag(at, "CpuCfsQuota"),
                     .user_namespaces = false,
-                    .walls = can_wall()};
+                    .walls = can_wall(),
+                    .machine = elsewhere(document)};
     BERTH_TRY(const auto options, at.find("SecurityOptions"));
     if (options) {
         BERTH_TRY(const auto words, options->strings());
@@ -56,6 +57,11 @@ policy::Holdings hold(const EngineFacts& facts)
     const auto walls = [&](Feature feature, std::string_view how) {
         if (facts.walls)
             have.set(feature, Tier::Outside, fmt::format("{} around each command, made from outside", how));
+        else if (facts.far)
+            have.set(
+                feature, Tier::None,
+                "the engine is on another machine, where nobody can put walls around a command: use one of "
+                "this machine");
         else
             have.set(feature, Tier::None,
                      "commands are given walls of their own by root, with a kernel that has landlock: run "

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "backend/docker/engine.hpp"
 #include "core/capabilities.hpp"
 #include "core/sandbox_spec.hpp"
@@ -14,6 +16,8 @@ struct EngineFacts {
     bool user_namespaces = false; ///< its containers' ids are not this machine's
     bool walls = false;           ///< commands can be started with walls of their own
     bool asked = true;            ///< by its own word; else what engines usually can, until it is asked
+    bool far = false;             ///< it is on another machine
+    std::string machine{};        ///< that it runs on, where that is not this one by name and kernel
 };
 [[nodiscard]] bool can_wall();
 [[nodiscard]] Result<EngineFacts> ask_facts(const Engine& engine);

@@ -34,8 +34,12 @@ struct Where {
 
 /// How an instance is now. Gone is an answer; an error means that the engine could not be asked.
 [[nodiscard]] Result<Found> look_at(const Where& where, const std::string& native);
+/// The same of an engine on another machine.
+[[nodiscard]] Result<Found> look_far(const Where& where, const std::string& native);
+using Look = Result<Found> (*)(const Where& where, const std::string& native);
 /// Every container with our labels, and what is left of those that are gone.
 [[nodiscard]] Result<std::vector<Found>> look_at_all(const Where& where);
+[[nodiscard]] Result<std::vector<Found>> look_at_all(const Where& where, Look look);
 
 /// Refuses to take another engine's word for what this one has: DOCKER_HOST or a context may have changed.
 [[nodiscard]] Status same_engine(const Engine& engine, const Instance& instance);

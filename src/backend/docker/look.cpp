@@ -43,6 +43,36 @@ bool paused_by_engine(int directory, const Instance& instance)
 
 } // namespace
 
+/// Nobody of ours can look inside: the engine's word is all there is.
+Result<Found> look_far(const Where& where, const std::string& native)
+{
+    BERTH_CHECK(keeping::check_native(native));
+    Found found{.sandbox = {.sandbox = std::string(keeping::sandbox_of(native)), .native = native},
+                .health = Health::Gone,
+                .state = State::Lost,
+                .labels = {},
+                .paused = {}};
+    const auto directory = where.dirs.open(native, 0);
+    if (!directory && directory.error().code != Code::NotFound) return std::unexpected(directory.error());
+    const auto instance =
+        directory ? read_instance(directory->get()) : Result<Instance>(std::unexpected(directory.error()));
+    if (!instance && instance.error().code != Code::NotFound) return std::unexpected(instance.error());
+    if (directory && (!instance || !instance->finished)) {
+        if (!keeping::being_changed(directory->get())) return found;
+        found.state = State::Creating;
+        found.health = Health::Unresponsive;
+        return found;
+    }
+    if (instance) {
+        BERTH_CHECK(same_engine(where.engine, *instance));
+        found.labels = instance->labels;
+    }
+    auto asked = ask_engine(where.engine, instance ? instance->container : container_name(native), found);
+    if (!asked && !instance && asked.error().code == Code::Unavailable) return found;
+    if (asked && asked->health == Health::Unresponsive) asked->health = Health::Healthy;
+    return asked;
+}
+
 Status same_engine(const Engine& engine, const Instance& instance)
 {
     BERTH_TRY(const auto now, engine.identity());
@@ -107,7 +137,9 @@ Result<Found> look_at(const Where& where, const std::string& native)
     return ask_engine(where.engine, instance->container, found);
 }
 
-Result<std::vector<Found>> look_at_all(const Where& where)
+Result<std::vector<Found>> look_at_all(const Where& where) { return look_at_all(where, look_at); }
+
+Result<std::vector<Found>> look_at_all(const Where& where, Look look)
 {
     BERTH_TRY(const auto names, where.dirs.names());
     json::Object filters;
@@ -135,7 +167,7 @@ Result<std::vector<Found>> look_at_all(const Where& where)
         const auto directory = where.dirs.open(native, 0);
         const auto instance = directory ? read_instance(directory->get()) : Result<Instance>(Instance{});
         if (instance && !instance->owned) continue; // somebody else's
-        BERTH_TRY(auto found, look_at(where, native));
+        BERTH_TRY(auto found, look(where, native));
         out.push_back(std::move(found));
     }
     return out;

@@ -5,19 +5,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <thread>
-
 #include "backend/docker/attach.hpp"
 #include "backend/docker/await_keeper.hpp"
 #include "backend/docker/frozen_root.hpp"
 #include "backend/docker/life.hpp"
 #include "backend/docker/mounts.hpp"
+#include "backend/docker/own_container.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "backend/docker/snapshot.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
-#include "base/json_reader.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "keeping/native.hpp"
@@ -30,70 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kRemovalPatience = 30s;
 constexpr const char* kMachineId = "machine-id"; ///< in the directory of an instance
-
-/// The container of this name or id, if it is the instance's own; empty when there is none.
-Result<std::string> own_container(const Engine& engine, const std::string& name, const std::string& native)
-{
-    const auto document = engine.get("/containers/" + name + "/json");
-    if (!document && document.error().code == Code::NotFound) return std::string{};
-    if (!document) return std::unexpected(document.error());
-    BERTH_TRY(const auto container, parse_container(*document));
-    const auto who = identity_of(container.labels);
-    if (!who || who->first.native != native)
-        return fail(Code::Conflict, "container {} has the name of {} and is not ours",
-                    container.id.substr(0, 12), native);
-    return container.id;
-}
-
-Status remove_container(const Engine& engine, const std::string& id)
-{
-    const auto deadline = system_clock().steady() + kRemovalPatience;
-    for (;;) {
-        auto gone = engine.remove(fmt::format("/containers/{}?force=1&v=1", id));
-        if (gone || gone.error().code == Code::NotFound) return {};
-        // Somebody else removes it, or it is just being started.
-        if (gone.error().code != Code::Conflict || system_clock().steady() >= deadline) return gone;
-        std::this_thread::sleep_for(50ms);
-    }
-}
-
-/// The one that was recorded, or the one that has the instance's name and our label: an image made of ours
-/// hands its labels on, so labels alone make nothing ours.
-Status remove_own(const Engine& engine, const std::string& native, const std::string& recorded)
-{
-    if (!recorded.empty()) return remove_container(engine, recorded);
-    BERTH_TRY(const auto id, own_container(engine, container_name(native), native));
-    return id.empty() ? Status{} : remove_container(engine, id);
-}
-
-Result<std::string> create_container(const Engine& engine, const std::string& native,
-                                     const ContainerWish& wish)
-{
-    const auto made = engine.post("/containers/create?name=" + url_encode(container_name(native)),
-                                  container_document(wish));
-    if (!made) return std::unexpected(made.error());
-    const auto id_at = json::Reader(*made).at("Id");
-    if (!id_at) return std::unexpected(id_at.error());
-    return id_at->string();
-}
-
-/// What the record says is there: the same again, or a conflict. Nothing: there is none.
-Result<std::optional<SandboxHandle>> find_made(const Where& where, int directory,
-                                               const CreateRequest& request, const std::string& native)
-{
-    const auto instance = read_instance(directory);
-    if (!instance && instance.error().code == Code::NotFound) return std::optional<SandboxHandle>{};
-    if (!instance) return std::unexpected(instance.error());
-    BERTH_CHECK(same_engine(where.engine, *instance));
-    if (!instance->finished) return std::optional<SandboxHandle>{};
-    BERTH_TRY(const auto container, own_container(where.engine, instance->container, native));
-    if (container.empty()) return std::optional<SandboxHandle>{};
-    if (instance->spec != request.spec)
-        return fail(Code::Conflict, "sandbox {} exists with another specification", native);
-    return SandboxHandle{.sandbox = request.spec.id, .native = native};
-}
 
 /// A volume that nobody has used yet is the sandbox's user's to write to.
 Status give_volumes(const SandboxSpec& spec, const keeping::Account& user)
@@ -141,10 +76,7 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
     if (!is_id(spec.id, "sbx_"))
         return fail(Code::Invalid, "'{}' is not the id of a sandbox", printable(spec.id, 60));
     BERTH_CHECK(validate(spec));
-    if (request.from && request.from->kind != kImageTar && request.from->kind != snapshot_kind::kRootTar)
-        return fail(Code::Unsupported,
-                    "backend docker cannot start from a snapshot of kind '{}'; it knows {} and {}",
-                    printable(request.from->kind, 60), kImageTar, snapshot_kind::kRootTar);
+    BERTH_CHECK(check_restorable(request));
     BERTH_TRY(const bool here, where.engine.here());
     if (!here)
         return fail(Code::Unsupported,
@@ -159,6 +91,14 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
         return fail(Code::Unsupported,
                     "the engine maps the users of its containers (userns-remap), with which this "
                     "backend does not work yet");
+    // A socket may be forwarded, or lead into a virtual machine: then its processes are not the kernel's
+    // here.
+    if (!facts.machine.empty())
+        return fail(
+            Code::Unsupported,
+            "the engine behind {} runs on another machine ({}), or berth itself runs in a container: name "
+            "that engine by tcp://HOST:PORT, through which it does what such an engine can",
+            where.engine.place().text(), facts.machine);
     BERTH_CHECK(admit(spec, hold(facts)));
     BERTH_CHECK(check_mounts(where.dirs, spec));
     BERTH_TRY(const auto engine, where.engine.identity());

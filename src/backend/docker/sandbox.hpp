@@ -36,7 +36,7 @@ public:
     [[nodiscard]] keeping::KeeperClient& keeper() noexcept { return keeper_; }
     [[nodiscard]] ExecGroups* groups() noexcept { return groups_ ? &*groups_ : nullptr; }
 
-    [[nodiscard]] Status exec(const ExecSpec& spec);
+    [[nodiscard]] Status exec(const ExecSpec& wanted);
     [[nodiscard]] Result<keeping::ExecFollower> follow(const std::string& exec, std::uint64_t from) const;
     [[nodiscard]] Status signal(const std::string& exec, int signo);
     [[nodiscard]] Status kill(const std::string& exec);

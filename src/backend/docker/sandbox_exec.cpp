@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "backend/docker/attach.hpp"
+#include "backend/docker/exec_place.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "base/hooks.hpp"
 #include "base/io.hpp"
@@ -38,47 +40,24 @@ Result<UniqueFd> open_dir_at(int dir, const std::string& name)
     return fd;
 }
 
-/// Clean, then the image's, then the sandbox's, then its own.
-std::vector<std::string> environment(const Instance& instance, const ExecSpec& exec,
-                                     const keeping::Account& user)
-{
-    std::map<std::string, std::string> all{
-        {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-        {"HOME", user.home},
-        {"USER", user.name},
-        {"LOGNAME", user.name},
-        {"SHELL", user.shell},
-        {"LANG", "C.UTF-8"},
-        {"BERTH_SANDBOX", instance.spec.id},
-    };
-    if (exec.terminal) all["TERM"] = "xterm-256color";
-    for (const auto& [name, value] : instance.defaults.env) all[name] = value;
-    for (const auto& [name, value] : instance.spec.env) all[name] = value;
-    for (const auto& [name, value] : exec.env) all[name] = value;
-    std::vector<std::string> out;
-    for (const auto& [name, value] : all) out.push_back(name + "=" + value);
-    return out;
-}
-
 } // namespace
 
-std::string Sandbox::workdir(const keeping::Account& user) const
-{
-    if (!instance_.spec.workdir.empty()) return instance_.spec.workdir;
-    for (const auto& mount : instance_.spec.mounts)
-        if (mount.workspace) return mount.target;
-    if (!instance_.defaults.workdir.empty()) return instance_.defaults.workdir;
-    return user.home;
-}
+std::string Sandbox::workdir(const keeping::Account& user) const { return workdir_of(instance_, user); }
 
 std::string Sandbox::workspace(const keeping::Account& user) const
 {
     return keeping::workspace_of(instance_.spec, instance_.defaults.workdir, user);
 }
 
-Status Sandbox::exec(const ExecSpec& spec)
+Status Sandbox::exec(const ExecSpec& wanted)
 {
+    ExecSpec spec = wanted;
     BERTH_CHECK(validate(spec));
+    // "All of it", which a one-shot asks for, is as much as a log can have.
+    spec.log_limit.count = std::min(spec.log_limit.count, keeper::kMaxLogLimit);
+    if (spec.log_limit.count < keeper::kMinLogLimit)
+        return fail(Code::Invalid, "log limit {}: it must be at least {}", show(spec.log_limit),
+                    show(Bytes{keeper::kMinLogLimit}));
     BERTH_TRY([[maybe_unused]] const auto number, keeping::keeper_id(spec.id));
     BERTH_TRY(const auto user, account(spec.user));
     BERTH_CHECK(check_policy(spec, user));
@@ -106,7 +85,7 @@ Status Sandbox::start(const ExecSpec& spec, const keeping::Account& user)
     keeping::KeeperExec what;
     BERTH_TRY(what.id, keeping::keeper_id(spec.id));
     what.argv = spec.argv;
-    what.env = environment(instance_, spec, user);
+    what.env = environment_of(instance_, spec, user);
     what.cwd = spec.cwd.empty() ? workdir(user) : spec.cwd;
     what.uid = user.uid;
     what.gid = user.gid;

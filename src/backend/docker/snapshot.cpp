@@ -22,6 +22,7 @@
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
 #include "keeping/lock.hpp"
+#include "keeping/native.hpp"
 
 namespace berth::docker {
 
@@ -192,6 +193,24 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
     taken.elapsed = std::chrono::steady_clock::now() - begun;
     taken.notes = left_out(instance.spec);
     return taken;
+}
+
+Result<SnapshotTaken> snapshot_of(const Where& where, const std::string& native,
+                                  const SnapshotRequest& request)
+{
+    BERTH_CHECK(keeping::check_native(native));
+    if (request.kind.empty() || request.kind == kImageTar) return take_snapshot(where, native, request);
+    return fail(Code::Unsupported, "backend docker cannot take a snapshot of kind '{}'; it knows {}",
+                printable(request.kind, 60), kImageTar);
+}
+
+Status check_restorable(const CreateRequest& request)
+{
+    if (!request.from || request.from->kind == kImageTar || request.from->kind == snapshot_kind::kRootTar)
+        return {};
+    return fail(Code::Unsupported,
+                "backend docker cannot start from a snapshot of kind '{}'; it knows {} and {}",
+                printable(request.from->kind, 60), kImageTar, snapshot_kind::kRootTar);
 }
 
 namespace {

@@ -14,6 +14,12 @@ inline constexpr std::string_view kImageTar = "docker_image_tar";
 [[nodiscard]] Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& native,
                                                   const SnapshotRequest& request);
 
+/// The same of the kind that was asked for; Unsupported: that is another's.
+[[nodiscard]] Result<SnapshotTaken> snapshot_of(const Where& where, const std::string& native,
+                                                const SnapshotRequest& request);
+/// Refuses a snapshot to start from of a kind that no engine takes.
+[[nodiscard]] Status check_restorable(const CreateRequest& request);
+
 /// The image of a snapshot, loaded where the engine does not have it. Whoever makes a container of it holds
 /// the lock of the images meanwhile.
 [[nodiscard]] Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from);

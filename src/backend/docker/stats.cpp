@@ -36,4 +36,11 @@ Usage parse_stats(const json::Value& document)
     return out;
 }
 
+Result<Usage> ask_usage(const Engine& engine, const std::string& container)
+{
+    BERTH_TRY(const auto document,
+              engine.get(fmt::format("/containers/{}/stats?stream=0&one-shot=1", container)));
+    return parse_stats(document);
+}
+
 } // namespace berth::docker

@@ -41,6 +41,8 @@ const std::map<std::pair<State, Transition>, State> kAllowed{
     {{State::Running, Transition::Destroy}, State::Destroyed},
     {{State::Paused, Transition::Destroy}, State::Destroyed},
     {{State::Stopped, Transition::Destroy}, State::Destroyed},
+    {{State::Lost, Transition::Attach}, State::Attached},
+    {{State::Lost, Transition::Detach}, State::Detached},
     {{State::Lost, Transition::Destroy}, State::Destroyed},
     {{State::Failed, Transition::Destroy}, State::Destroyed},
 };

@@ -11,6 +11,7 @@
 #include "keeper/spawn.hpp"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
@@ -82,11 +83,25 @@ const char* search_path(const char* const* envp)
     return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
+/// A program that was handed in may be one that nobody may read, so that nobody can look into it while it
+/// runs. Root could read it all the same. What is put aside comes back with the execution.
+long put_capabilities_aside()
+{
+    __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2]{};
+    if (const long r = call(SYS_capget, &head, &data[0]); r < 0) return r;
+    data[0].effective = data[1].effective = 0;
+    return call(SYS_capset, &head, &data[0]);
+}
+
 /// execvp(3) without its shell fallback: a file that is no program is an error. Returns only
 /// with the error: EACCES if anything was there that could not be executed.
 long execute(const Launch& l)
 {
-    if (l.program >= 0) return call(SYS_execveat, l.program, "", l.argv, l.envp, AT_EMPTY_PATH);
+    if (l.program >= 0) {
+        if (const long r = put_capabilities_aside(); r < 0) return r;
+        return call(SYS_execveat, l.program, "", l.argv, l.envp, AT_EMPTY_PATH);
+    }
     const char* name = l.argv[0];
     std::size_t length = 0;
     bool slash = false;

@@ -87,7 +87,8 @@ void tell(const char* number, const Answer& answer)
 
 Act find(const char* name)
 {
-    for (const Entries entries : {file_acts(), change_acts(), network_acts(), kernel_acts(), limit_acts()})
+    for (const Entries entries :
+         {file_acts(), change_acts(), pattern_acts(), network_acts(), kernel_acts(), limit_acts()})
         for (std::size_t i = 0; i < entries.count; ++i)
             if (std::strcmp(entries.first[i].name, name) == 0) return entries.first[i].act;
     return nullptr;

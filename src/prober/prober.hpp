@@ -42,6 +42,7 @@ struct Entries {
 };
 Entries file_acts();
 Entries change_acts();
+Entries pattern_acts();
 Entries network_acts();
 Entries kernel_acts();
 Entries limit_acts();

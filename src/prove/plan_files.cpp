@@ -6,6 +6,8 @@
 #include "base/strings.hpp"
 #include "policy/bind.hpp"
 #include "policy/demand.hpp"
+#include "policy/target.hpp"
+#include "prove/pattern.hpp"
 #include "prove/probe.hpp"
 
 namespace berth::prove {
@@ -39,11 +41,16 @@ public:
             const std::string source = to_string(rule.target);
             const std::size_t before = out_.probes.size();
             for (const auto& bound : places_.files.rules) {
-                if (bound.source != source || bound.path.empty()) continue;
+                if (bound.source != source) continue;
+                if (bound.path.empty()) {
+                    pattern_rule(bound.pattern);
+                    continue;
+                }
                 whole |= bound.path == "/";
                 one_rule(bound);
             }
-            if (out_.probes.size() == before) untried("no place of it is here");
+            if (out_.probes.size() == before && !policy::is_pattern(rule.target))
+                untried("no place of it is here");
         }
         if (!whole) everything_else();
         if (!policy.protected_names.empty()) protect();
@@ -160,6 +167,39 @@ private:
         add("write_directly " + path, Must::Fail, {"write", path});
         if (!places_.writable.empty()) add("rename_away " + path, Must::Fail, {"away", path});
         something_passes();
+    }
+
+    /// What a pattern names may not be there before the proof: it is put there from outside, later than the
+    /// sandbox began.
+    void pattern_rule(const std::string& pattern)
+    {
+        // Of two patterns that name the same thing each gets its own.
+        const std::string& word = ground_.bait.word;
+        const std::string token = fmt::format(
+            "{}{}", word.substr(word.size() - std::min<std::size_t>(word.size(), 12)), out_.planted.size());
+        const auto match = find_match(places_.files, pattern, writable_places(), token);
+        if (!match) return untried("nothing of it lies where something of ours could be put");
+        out_.planted.push_back(match->planted);
+        scratch(match->beside);
+        const auto& [planted, other, beside] = *match;
+        add("read_a_match " + planted, Must::Fail, {"match-read", planted, word});
+        add("rename_a_match_away " + planted, Must::Fail, {"match-away", planted, beside});
+        add("read_a_match_by_hard_link " + planted, Must::Fail, {"match-link", planted, beside, word});
+        add("read_a_match_through_symlink " + planted, Must::Fail, {"match-symlink", planted, beside, word});
+        if (!other.empty()) {
+            add("make_a_match " + other, Must::Fail, {"match-make", other, beside});
+            add("rename_into_a_match " + other, Must::Fail, {"match-into", other, beside});
+        }
+        add("work_beside_a_match " + beside, Must::Pass, {"work", beside});
+    }
+
+    [[nodiscard]] std::vector<std::string> writable_places() const
+    {
+        std::vector<std::string> out;
+        for (const auto& rule : places_.files.rules)
+            if (rule.access == Access::Write && !rule.path.empty()) out.push_back(rule.path);
+        if (!places_.writable.empty()) out.push_back(places_.writable);
+        return out;
     }
 
     void something_passes()

@@ -73,8 +73,11 @@ void plan_network(const Ground& ground, Plan& out)
     const bool live = ground.spec.root.kind == Template::Kind::Live;
     Adder add(out, fmt::format("network {}", to_string(kind)));
     add.pass("talk_over_own_loopback", {"loopback", "127.0.0.1"});
-    // The filter of a live view knows no unix sockets: those of the host would answer.
-    if (!live) add.pass("talk_over_own_unix_socket", {"own-unix"});
+    // The filter of a live view knows no unix sockets: those of the host would answer. Beside deny patterns
+    // there are none either: their names would lead past the supervisor.
+    const bool patterns = std::ranges::any_of(
+        ground.spec.policy.files, [](const auto& rule) { return policy::is_pattern(rule.target); });
+    if (!live && !patterns) add.pass("talk_over_own_unix_socket", {"own-unix"});
     if (kind == Network::Host) {
         if (ground.bait.tcp4 != 0)
             add.pass("reach_loopback_of_the_host",

@@ -11,6 +11,7 @@
 #include "base/ids.hpp"
 #include "base/strings.hpp"
 #include "core/exec_programs.hpp"
+#include "prove/bed.hpp"
 #include "prove/canary.hpp"
 #include "prove/prober_image.hpp"
 
@@ -162,7 +163,15 @@ private:
             input += line_of(std::to_string(i + 1), made->probes[i].act);
         std::string clean;
         for (const auto& place : made->scratch) clean += line_of("sweep", {"sweep", place});
+        Bed bed(backend_, sandbox_);
+        for (const auto& path : made->planted)
+            if (auto put = co_await bed.plant(path, bait.word); !put) {
+                co_await bed.clear();
+                co_return std::unexpected(
+                    std::move(put).error().while_doing("putting a file in that is denied"));
+            }
         auto answers = co_await talk(user, input + clean);
+        co_await bed.clear();
         // One that was killed half-way may have left something behind.
         if (!answers || !answers->whole) (void)co_await talk(user, line_of("0", {"token", token}) + clean);
         if (!answers) co_return std::unexpected(std::move(answers).error());

@@ -108,6 +108,28 @@ long follow_in_proc(const Call& call, const Fd& directory, const char* name, Res
     return jumped ? 0 : -errno;
 }
 
+/// One step. What stands in /proc about the caller it may look at itself, also where nobody else may and the
+/// kernel takes us for somebody else. `own` tells that `at` lies there; `st` is what was found.
+Fd step(const Call& call, const Fd& at, const char* name, bool& own, struct stat& st)
+{
+    if (::fstat(at.get(), &st) == 0 && st.st_dev == proc_device && st.st_ino == proc_root) {
+        Status status;
+        char self[24] = {};
+        own = name[0] >= '0' && name[0] <= '9' && read_status(call.thread(), status) && call.valid() &&
+              snprintf(self, sizeof self, "%d", status.process) > 0 && strcmp(name, self) == 0;
+    }
+    if (own) raise_powers();
+    Fd next(::openat(at.get(), name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    int error = errno;
+    if (next && ::fstat(next.get(), &st) != 0) {
+        error = errno;
+        next.reset(-1);
+    }
+    if (own) lower_powers();
+    errno = error;
+    return next;
+}
+
 long walk(const Call& call, int base, const char* path, Last last, Fd& out)
 {
     Rest rest(path);
@@ -118,6 +140,7 @@ long walk(const Call& call, int base, const char* path, Last last, Fd& out)
     Fd at = from(rest.absolute());
     if (!at) return -errno;
     char name[NAME_MAX + 1];
+    bool own = false;
     for (int links = 0;;) {
         const long more = rest.next(name);
         if (more <= 0) {
@@ -125,11 +148,12 @@ long walk(const Call& call, int base, const char* path, Last last, Fd& out)
             return more;
         }
         const bool directory = !rest.last() || rest.slash();
-        Fd next(::openat(at.get(), name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
         struct stat st{};
-        if (!next || ::fstat(next.get(), &st) != 0) return -errno;
+        Fd next = step(call, at, name, own, st);
+        if (!next) return -errno;
         if (S_ISLNK(st.st_mode) && (directory || last == Last::Follow)) {
             if (++links > kMaxLinks) return -ELOOP;
+            own = false;
             if (st.st_dev == proc_device) {
                 Fd jumped;
                 if (const long r = follow_in_proc(call, at, name, rest, jumped); r < 0) return r;

@@ -23,6 +23,7 @@ WALLS = {
     "close-descriptors": ([], "use_inherited_descriptor"),
     "file-mounts,landlock": (["--policy", "workspace-write", "--workspace", "WORK"], "write_directly"),
     "landlock": (["--net", "host"], "reach_abstract_socket_of_the_host"),
+    "supervisor": (["--policy", "PATTERNS", "--workspace", "WORK"], "read_a_match"),
     "mask-kcore": ([], "look_behind_mask"),
     "mask-keys": ([], "look_behind_mask"),
     "mask-acpi": ([], "look_behind_mask"),
@@ -75,7 +76,10 @@ def main() -> int:
             workspace = place.workspace()
             before = [line for line in tree(workspace) if not line.startswith(PLACEHOLDERS)]
             work = str(workspace)
-            words = [work if word == "WORK" else word for word in words]
+            patterns = place.root / "patterns.toml"
+            patterns.write_text('name = "patterns"\nfiles = [ { read = ":root" }, { write = ":workspace_roots" }, '
+                                '{ deny = ":workspace_roots/**/*.env" } ]\n')
+            words = [{"WORK": work, "PATTERNS": str(patterns)}.get(word, word) for word in words]
             # Something to inherit, for the wall that stops it.
             held = os.open("/etc/passwd", os.O_RDONLY)
             os.set_inheritable(held, True)

@@ -37,7 +37,7 @@ class ExecServer:
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def kill(self) -> None:
         self.process.kill()
@@ -87,6 +87,8 @@ class Client:
         self.socket, status, self.buffer = upgrade(port, path, **headers)
         if status != 101:
             raise RuntimeError(f"the upgrade was answered with {status}")
+        self.socket.settimeout(None)  # whoever waits has a deadline of his own; silence ends no connection
+        self.sending = threading.Lock()  # the thread that reads answers pings
         self.numbers = itertools.count(1)
         self.events: list[dict] = []
         self.answers: dict = {}
@@ -123,7 +125,7 @@ class Client:
                 payload = self._need(size)
                 opcode = first & 0xf
                 if opcode == 9:
-                    self.socket.sendall(frame(payload, 10))
+                    self.put(frame(payload, 10))
                     continue
                 if opcode == 8:
                     raise Gone
@@ -148,8 +150,12 @@ class Client:
                 self.answers[message["id"]] = message
             self.condition.notify_all()
 
+    def put(self, frames: bytes) -> None:
+        with self.sending:
+            self.socket.sendall(frames)
+
     def raw(self, payload: bytes, opcode: int = 1) -> None:
-        self.socket.sendall(frame(payload, opcode))
+        self.put(frame(payload, opcode))
 
     def cut(self) -> None:
         """Without a word, as the real client leaves."""
@@ -157,7 +163,7 @@ class Client:
         self.socket.shutdown(socket.SHUT_RDWR)  # the thread that reads would keep it open
         self.socket.close()
 
-    def wait(self, holds, seconds: float = 30):
+    def wait(self, holds, seconds: float = 60):
         deadline = time.monotonic() + seconds
         with self.condition:
             while True:
@@ -168,10 +174,10 @@ class Client:
                 if self.over:
                     raise Gone
                 if left <= 0:
-                    raise TimeoutError
+                    raise TimeoutError(f"not within {seconds} s")
                 self.condition.wait(left)
 
-    def closed(self, seconds: float = 10) -> bool:
+    def closed(self, seconds: float = 60) -> bool:
         deadline = time.monotonic() + seconds
         with self.condition:
             while not self.over and time.monotonic() < deadline:

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "backend/local/environment.hpp"
@@ -18,6 +19,7 @@
 #include "core/exec_programs.hpp"
 #include "keeper/wire_program.hpp"
 #include "keeping/exec_logs.hpp"
+#include "policy/target.hpp"
 #include "sys/remove_tree.hpp"
 
 namespace berth::local {
@@ -36,6 +38,12 @@ Result<UniqueFd> open_dir_at(int dir, const std::string& name)
     UniqueFd fd(::openat(dir, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) return fail_errno("opening {}", name);
     return fd;
+}
+
+bool has_patterns(const policy::Policy& policy)
+{
+    return std::ranges::any_of(policy.files,
+                               [](const auto& rule) { return policy::is_pattern(rule.target); });
 }
 
 } // namespace
@@ -168,6 +176,13 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
         for (const int tasks : group_->birth_tasks(*starting.group)) what.groups.push_back(tasks);
     }
     if (const int program = program_of(spec.id); program >= 0) {
+        // The kernel keeps everybody out of a program that cannot be read who has no power over its owner.
+        // The supervisor of deny patterns, which must read the paths it is asked about, has power in the
+        // sandbox alone. Nobody inside has that, whoever the owner is.
+        const auto& identity = prepared_->identity;
+        if (identity.mode == IdMode::Mapped && has_patterns(prepared_->spec.policy) &&
+            ::fchown(program, identity.outside(0), identity.outside(0)) != 0)
+            return fail_errno("giving the program of {} to its sandbox", spec.id);
         what.flags |= keeper::kProgram;
         what.groups.push_back(program);
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "policy/document.hpp"
+#include "prove/pattern.hpp"
 #include "prove/probe.hpp"
 #include "prove/receipt.hpp"
 
@@ -79,6 +80,34 @@ TEST(Plan, TriesEveryRuleBothWaysOrSaysWhyNot)
                 << policy.name << ": " << demand.why;
         }
     }
+}
+
+TEST(Plan, FindsWhatAPatternNamesAndWhatLiesBesideIt)
+{
+    const auto policy = document(
+        R"({"name":"p","files":[{"read":":root"},{"write":"/work"},{"deny":"/work/**/*.env"},{"deny":"**/.netrc"},
+            {"deny":"/work/vault/**"},{"deny":"/work/a?c/*[x-z]"},{"deny":"/work/*/key"},{"deny":"/etc/*.key"},{"deny":"/work/file?"}]})");
+    const auto files = policy::bind_files(policy, {});
+    ASSERT_TRUE(files) << files.error().line();
+    for (const std::string pattern :
+         {"/work/**/*.env", "/**/.netrc", "/work/vault/**", "/work/a?c/*[x-z]", "/work/*/key"}) {
+        const auto match = find_match(*files, pattern, {"/work"}, "t");
+        ASSERT_TRUE(match) << pattern;
+        for (const auto& path : {match->planted, match->other}) {
+            EXPECT_TRUE(policy::glob_match(pattern, path)) << pattern << " " << path;
+            EXPECT_NE(path.find("/.berth-probe-t-"), std::string::npos) << path;
+        }
+        EXPECT_NE(match->planted, match->other);
+        EXPECT_EQ(files->decide(match->beside + "/.berth-probe-t-0"), policy::Access::Write) << match->beside;
+    }
+    EXPECT_FALSE(find_match(*files, "/etc/*.key", {"/work"}, "t"));  // not writable
+    EXPECT_FALSE(find_match(*files, "/work/file?", {"/work"}, "t")); // somebody else's file may be called so
+    Case one(policy);
+    const auto planned = one.planned();
+    EXPECT_EQ(planned.planted.size(), 5);
+    EXPECT_TRUE(explains(planned, "deny /etc/*.key"));
+    EXPECT_TRUE(tries(planned, "deny /work/**/*.env", Must::Fail) &&
+                tries(planned, "deny /work/**/*.env", Must::Pass));
 }
 
 TEST(Plan, LeavesOutWhatTheBackendNeverPromised)

@@ -112,7 +112,7 @@ def what_no_template_can_be_is_refused_before_any_call(server: Server, person: P
         assert code != 0 and why in err, (text, code, err)
     assert liar.asked == [], liar.asked
     liar.close()
-    code, _, err = person.run("template", "build", "--backend", "local", context(place, "FROM base\n"), "--name", "x")
+    code, _, err = person.run("template", "build", "--backend", "docker", context(place, "FROM base\n"), "--name", "x")
     assert code == 6 and "builds no templates" in err, (code, err)
 
 

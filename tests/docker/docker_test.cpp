@@ -203,7 +203,8 @@ TEST_F(Docker, AOneShotTellsAllThatIsPrinted)
     streams.on_event = [&](const ExecEvent& event) { told += event.bytes.size(); };
     auto spec = wish("x").spec;
     spec.id = make_sandbox_id(system_clock());
-    const auto outcome = berth_->run((*berth_->backend("docker"))->run(spec, std::move(exec), std::move(streams)));
+    const auto outcome =
+        berth_->run((*berth_->backend("docker"))->run(spec, std::move(exec), std::move(streams)));
     ASSERT_TRUE(outcome) << outcome.error().line();
     EXPECT_EQ(outcome->status.code(), 3);
     EXPECT_EQ(told, 3'000'000u);

@@ -33,9 +33,10 @@ protected:
         registry_ = start({"/usr/bin/docker-registry", "serve", data_ + "/registry.yml"}, port_);
         name_ = "127.0.0.1:" + port_ + "/tiny:1";
         // Of a layer that no other image of the engine has.
-        command(fmt::format("cd {0} && cp {1} own.tar && head -c 1000000 /dev/urandom > noise && tar -rf own.tar "
-                            "noise && docker import own.tar {2} && docker push -q {2} && docker rmi {2}",
-                            data_, engine().root_tar(), name_));
+        command(
+            fmt::format("cd {0} && cp {1} own.tar && head -c 1000000 /dev/urandom > noise && tar -rf own.tar "
+                        "noise && docker import own.tar {2} && docker push -q {2} && docker rmi {2}",
+                        data_, engine().root_tar(), name_));
     }
     void TearDown() override
     {

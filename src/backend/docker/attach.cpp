@@ -107,11 +107,12 @@ bool lives_in(const Container& container, int pid)
 void take_out(const Container& container, const Instance& instance)
 {
     if (!container.running) {
-        // No process has its root, and the engine has no word for removing a file. What is not mounted anywhere
-        // may be changed where it lies.
-        const UniqueFd upper(container.upper.starts_with('/')
-                                 ? ::open(container.upper.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
-                                 : -1);
+        // No process has its root, and the engine has no word for removing a file. What is not mounted
+        // anywhere may be changed where it lies.
+        const UniqueFd upper(
+            container.upper.starts_with('/')
+                ? ::open(container.upper.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+                : -1);
         if (upper) (void)sys::remove_tree(upper.get(), instance.inside.substr(1));
         return;
     }

@@ -284,11 +284,11 @@ void greet()
     have = 0;
     link::tell_again();
     tell(RelayKind::Started, static_cast<u64>(pid_inside));
-    tell(RelayKind::Heard, received);
     tell(RelayKind::Taken, received - waiting_size);
     if (deaf) tell(RelayKind::Deaf, 0);
     if (ended_with >= 0) tell(RelayKind::Exit, static_cast<u64>(ended_with));
     if (ended_with >= 0 && source[0] < 0 && source[1] < 0) tell(RelayKind::Over, 0);
+    tell(RelayKind::Heard, received);
 }
 
 int attend(int command, int children)

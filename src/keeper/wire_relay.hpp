@@ -25,7 +25,7 @@ enum class RelayKind : std::uint16_t {
     Taken, ///< `offset`: up to where the command's pipe has taken the input
     Deaf,  ///< nobody reads the input any more
     Again, ///< of a session, first to whoever comes later: `offset` is the credit that was spent for good
-    Heard, ///< the same: up to where the input has come
+    Heard, ///< the same, last: up to where the input has come
     Over,  ///< of a session: it has ended and its streams are closed
 };
 

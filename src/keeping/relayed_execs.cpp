@@ -26,6 +26,7 @@ constexpr auto kFirstBreath = 1ms;
 constexpr auto kLongestBreath = 20ms;
 constexpr auto kLookAgain = 1s; // for another process that wrote a log and is gone
 constexpr auto kSettlePatience = 5s;
+constexpr auto kHeardPatience = 5s;
 constexpr auto kKillPatience = 2s;
 constexpr auto kTakePatience = 10s; // for whoever has an exec to let it go
 
@@ -140,6 +141,8 @@ Result<ExecLog> RelayedExecs::attend(const std::string& native, const std::strin
                             .directory = std::move(own),
                             .claim = std::move(mine),
                             .writer = std::move(writer)}));
+    // Whoever looks sees what is known elsewhere, not what was known when somebody last listened.
+    ours->wait_heard(now() + kHeardPatience);
     const std::scoped_lock lock(mutex_);
     held_[exec] = {.native = native, .exec = ours};
     return log;

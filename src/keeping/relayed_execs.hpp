@@ -33,6 +33,8 @@ public:
     [[nodiscard]] virtual bool done() const = 0;
     [[nodiscard]] virtual std::optional<Error> lost() const = 0;
     virtual void wait_done(SteadyTime until) const = 0;
+    /// Until what happened before it was taken up here is in the log.
+    virtual void wait_heard(SteadyTime until) const = 0;
 };
 
 /// What is needed to have one.

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -135,6 +136,27 @@ TEST_F(DockerFar, AnotherProcessSignalsAndKillsIt)
     EXPECT_THAT(heard(record, id, end), testing::StartsWith("up\n"));
     ASSERT_TRUE(end);
     EXPECT_EQ(end->signal(), SIGKILL);
+}
+
+TEST_F(DockerFar, WhoLooksLaterSeesTheEndAtOnce)
+{
+    made();
+    const auto record = *berth_->run(berth_->lifecycle().find("demo"));
+    const auto id = make_exec_id(system_clock());
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().exec(
+        record, detached("echo one; until [ -e ~/go ]; do sleep 0.05; done; echo two; exit 4", id))));
+    const auto pid = berth_->run((*berth_->backend("docker"))->exec_pid(Lifecycle::handle(record), id));
+    ASSERT_TRUE(pid) << pid.error().line();
+    berth_ = open(); // the one who started it is gone
+    shell("demo", fmt::format("touch ~/go; while [ -e /proc/{} ]; do sleep 0.05; done", *pid));
+    const auto all = berth_->run((*berth_->backend("docker"))->execs(Lifecycle::handle(record)));
+    ASSERT_TRUE(all) << all.error().line();
+    const auto one = std::ranges::find(*all, id, &ExecInfo::id);
+    ASSERT_NE(one, all->end());
+    ASSERT_TRUE(one->status) << "it runs";
+    EXPECT_EQ(one->status->code(), 4);
+    std::optional<ExitStatus> end;
+    EXPECT_EQ(heard(record, id, end), "one\ntwo\n");
 }
 
 TEST_F(DockerFar, WhatNeedsThisMachineIsRefusedByName)

@@ -137,6 +137,12 @@ void FarExec::wait_done(SteadyTime until) const
     changed_.wait_until(lock, until, [&] { return done_; });
 }
 
+void FarExec::wait_heard(SteadyTime until) const
+{
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, until, [&] { return !stranger_ || done_ || lost_; });
+}
+
 void FarExec::run()
 {
     for (bool heard = stream_ != nullptr;; heard = true) {

@@ -39,6 +39,7 @@ public:
     [[nodiscard]] bool done() const override;
     [[nodiscard]] std::optional<Error> lost() const override;
     void wait_done(SteadyTime until) const override;
+    void wait_heard(SteadyTime until) const override;
 
 private:
     using StreamPtr = std::shared_ptr<ExecStream>;

@@ -229,6 +229,17 @@ def protected_names_are_told_one_by_one(there):
 
 
 @check
+def what_the_server_keeps_is_removed_with_its_sandbox(there):
+    """A clone has a .git, which nobody may change afterwards."""
+    me = there.person()
+    box = created(me)
+    me.well("exec", box, "--", "sh", "-c", "mkdir -p sub/.git/objects sub/deep/.codex/.git; echo x > sub/.git/config; echo x > sub/deep/.codex/.git/x")
+    assert me.run("exec", box, "--", "rm", "-rf", "sub")[0] != 0
+    me.well("rm", box)
+    assert there.sandboxes() == []
+
+
+@check
 def what_cannot_be_carried_is_refused_by_name(there):
     me = there.person()
     for words, named in ((("--net", "open"), "network open"), (("--memory", "64MiB"), "memory"), (("--policy", "full-access"), "full-access"),

@@ -255,4 +255,11 @@ Confines confine_own(const std::string& root)
     return out;
 }
 
+Confines confine_protected(const std::string& path)
+{
+    auto out = confine_own(path.substr(0, path.rfind('/')));
+    out->permissions.entries.push_back(exact(path, FileAccess::Write));
+    return out;
+}
+
 } // namespace berth::exec_server

@@ -37,5 +37,7 @@ find_deeper(Server& server, const policy::Policy& policy, const policy::Policy& 
 
 /// Of our own work below the root: nothing but the root is writable or, beside programs, seen.
 [[nodiscard]] Confines confine_own(const std::string& root);
+/// To remove what has a name that the server protects by itself: an entry of its own lifts that.
+[[nodiscard]] Confines confine_protected(const std::string& path);
 
 } // namespace berth::exec_server

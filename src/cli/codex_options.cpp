@@ -20,6 +20,11 @@ void add_codex_options(CLI::App& app, CodexOptions& options, const std::string& 
                          "directory; several times")
         ->type_name("DIR")
         ->allow_extra_args(false);
+    app.add_option(own ? "--http-allow" : "--codex-http-allow", options.http,
+                   "Codex may have this server send HTTP requests to HOST[:PORT], *.DOMAIN or an address; "
+                   "several times (default: to nobody)")
+        ->type_name("HOST")
+        ->allow_extra_args(false);
     if (!own) return;
     app.add_option("--net", options.net, "What an intent with network gets: off (default) or host")
         ->type_name("WORD");
@@ -59,6 +64,10 @@ Result<codex::Ceiling> codex_ceiling(const CodexOptions& options)
         return fail(Code::Invalid, "--net '{}': off or host", printable(options.net, 40));
     out.network = options.net == "host";
     out.pass_env.insert(out.pass_env.end(), options.pass_env.begin(), options.pass_env.end());
+    for (const auto& host : options.http) {
+        BERTH_TRY(auto one, codex::parse_destination(host));
+        out.http.push_back(std::move(one));
+    }
     if (!options.memory.empty()) {
         BERTH_TRY(out.limits.memory, parse_bytes(options.memory));
     }

@@ -21,6 +21,7 @@ struct CodexOptions {
     std::string memory;
     double cpus = 0;
     std::uint64_t pids = 0;
+    std::vector<std::string> http;
 };
 
 /// `root` is the name of the option for directories.

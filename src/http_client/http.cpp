@@ -22,9 +22,9 @@ constexpr std::size_t kLargestRefusal = std::size_t{64} << 10;
 
 std::string head_of(std::string_view host, const HttpRequest& request)
 {
-    std::string out =
-        fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: {}\r\nUser-Agent: berth\r\n", request.method,
-                    request.target, host, request.keep ? "keep-alive" : "close");
+    std::string out = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: {}\r\n", request.method,
+                                  request.target, host, request.keep ? "keep-alive" : "close");
+    if (!request.headers.contains("user-agent")) out += "User-Agent: berth\r\n";
     for (const auto& [name, value] : request.headers) out += fmt::format("{}: {}\r\n", name, value);
     if (request.source && request.length)
         out += fmt::format("Content-Length: {}\r\n", *request.length);
@@ -35,19 +35,20 @@ std::string head_of(std::string_view host, const HttpRequest& request)
     return out + "\r\n";
 }
 
+} // namespace
+
 /// Reads one answer.
-class Reading {
+class Exchange::Reading {
 public:
-    Reading(Wire& wire, const HttpLimits& limits, const ByteSink& sink)
-        : wire_(wire), limits_(limits), sink_(sink)
+    explicit Reading(Wire& wire, bool has_body) : wire_(wire), has_body_(has_body)
     {
         parser_.header_limit(kLargestHead);
         parser_.body_limit(boost::none);
     }
 
-    Result<HttpAnswer> run(bool has_body)
+    Result<HttpAnswer> head(std::chrono::milliseconds patience)
     {
-        while (!parser_.is_header_done()) BERTH_CHECK(step());
+        while (!parser_.is_header_done()) BERTH_CHECK(step(patience));
         HttpAnswer answer;
         answer.status = parser_.get().result_int();
         for (const auto& field : parser_.get()) {
@@ -55,33 +56,33 @@ public:
             for (char& byte : name)
                 if (byte >= 'A' && byte <= 'Z') byte = static_cast<char>(byte - 'A' + 'a');
             answer.headers[name] = std::string(field.value());
+            answer.fields.emplace_back(std::move(name), std::string(field.value()));
         }
-        if (!has_body) return answer;
-        const bool good = answer.status < 300;
-        while (!parser_.is_done()) {
+        return answer;
+    }
+
+    /// Empty: that was all.
+    Result<std::string_view> next(std::chrono::milliseconds patience)
+    {
+        while (has_body_ && !parser_.is_done()) {
             auto& body = parser_.get().body();
             body.data = piece_.data();
             body.size = piece_.size();
-            BERTH_CHECK(step());
+            BERTH_CHECK(step(patience));
             const std::string_view came(piece_.data(), piece_.size() - body.size);
-            if (came.empty()) continue;
-            if (sink_ && good) {
-                BERTH_CHECK(sink_(came));
-            } else if (good) {
-                if (answer.body.size() + came.size() > limits_.body.count)
-                    return fail(Code::Exhausted, "the answer is larger than {} bytes", limits_.body.count);
-                answer.body += came;
-            } else if (answer.body.size() < kLargestRefusal) {
-                answer.body += came.substr(0, kLargestRefusal - answer.body.size());
-            }
+            if (!came.empty()) return came;
         }
-        answer.reusable = parser_.is_done() && pending_.empty() && parser_.get().keep_alive();
-        return answer;
+        return std::string_view{};
+    }
+
+    [[nodiscard]] bool reusable()
+    {
+        return has_body_ && parser_.is_done() && pending_.empty() && parser_.get().keep_alive();
     }
 
 private:
     /// Parses what is there, and reads on where that is not enough.
-    Status step()
+    Status step(std::chrono::milliseconds patience)
     {
         boost::beast::error_code error;
         if (!pending_.empty()) {
@@ -94,7 +95,7 @@ private:
         }
         const std::size_t before = pending_.size();
         pending_.resize(before + kPiece);
-        auto n = wire_.read(pending_.data() + before, kPiece, system_clock().steady() + limits_.patience);
+        auto n = wire_.read(pending_.data() + before, kPiece, system_clock().steady() + patience);
         pending_.resize(before + n.value_or(0));
         if (!n) return std::unexpected(std::move(n).error());
         if (*n > 0) return {};
@@ -105,12 +106,13 @@ private:
     }
 
     Wire& wire_;
-    const HttpLimits& limits_;
-    const ByteSink& sink_;
+    bool has_body_;
     http::response_parser<http::buffer_body> parser_;
     std::string pending_;
     std::array<char, kPiece> piece_{};
 };
+
+namespace {
 
 Status send_source(Wire& wire, const HttpRequest& request, std::chrono::milliseconds patience)
 {
@@ -136,18 +138,53 @@ Status send_source(Wire& wire, const HttpRequest& request, std::chrono::millisec
 
 } // namespace
 
-Result<HttpAnswer> exchange(Wire& wire, std::string_view host, const HttpRequest& request,
-                            const HttpLimits& limits, const ByteSink& sink)
+Exchange::Exchange() = default;
+Exchange::Exchange(Exchange&&) noexcept = default;
+Exchange& Exchange::operator=(Exchange&&) noexcept = default;
+Exchange::~Exchange() = default;
+
+Result<Exchange> Exchange::begin(Wire& wire, std::string_view host, const HttpRequest& request,
+                                 std::chrono::milliseconds patience)
 {
-    const auto until = system_clock().steady() + limits.patience;
+    const auto until = system_clock().steady() + patience;
     BERTH_CHECK(wire.write(head_of(host, request) + (request.source ? std::string{} : request.body), until));
     Status sent;
-    if (request.source) sent = send_source(wire, request, limits.patience);
+    if (request.source) sent = send_source(wire, request, patience);
     // A refusal is worth more than the word that it closed the pipe.
     if (!sent && sent.error().sys.value() != EPIPE && sent.error().sys.value() != ECONNRESET)
         return std::unexpected(std::move(sent).error());
-    auto reading = std::make_unique<Reading>(wire, limits, sink);
-    return reading->run(request.method != "HEAD");
+    Exchange out;
+    out.reading_ = std::make_unique<Reading>(wire, request.method != "HEAD");
+    BERTH_TRY(out.head_, out.reading_->head(patience));
+    return out;
+}
+
+Result<std::string_view> Exchange::next(std::chrono::milliseconds patience)
+{
+    return reading_->next(patience);
+}
+
+Result<HttpAnswer> exchange(Wire& wire, std::string_view host, const HttpRequest& request,
+                            const HttpLimits& limits, const ByteSink& sink)
+{
+    BERTH_TRY(auto begun, Exchange::begin(wire, host, request, limits.patience));
+    HttpAnswer answer = std::move(begun.head_);
+    const bool good = answer.status < 300;
+    for (;;) {
+        BERTH_TRY(const auto came, begun.next(limits.patience));
+        if (came.empty()) break;
+        if (sink && good) {
+            BERTH_CHECK(sink(came));
+        } else if (good) {
+            if (answer.body.size() + came.size() > limits.body.count)
+                return fail(Code::Exhausted, "the answer is larger than {} bytes", limits.body.count);
+            answer.body += came;
+        } else if (answer.body.size() < kLargestRefusal) {
+            answer.body += came.substr(0, kLargestRefusal - answer.body.size());
+        }
+    }
+    answer.reusable = begun.reading_->reusable();
+    return answer;
 }
 
 std::string url_encode(std::string_view text)

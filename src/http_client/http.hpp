@@ -3,8 +3,11 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/archive.hpp"
 #include "http_client/wire.hpp"
@@ -24,9 +27,10 @@ struct HttpRequest {
 
 struct HttpAnswer {
     unsigned status = 0;
-    std::map<std::string, std::string> headers; ///< names in lower case
-    std::string body;                           ///< empty where a sink took it
-    bool reusable = false;                      ///< another request may follow on the same connection
+    std::map<std::string, std::string> headers;              ///< names in lower case
+    std::vector<std::pair<std::string, std::string>> fields; ///< the same in order, twice where they came so
+    std::string body;                                        ///< empty where a sink took it
+    bool reusable = false;                                   ///< another request may follow on the same wire
 
     [[nodiscard]] std::string header(const std::string& name) const
     {
@@ -39,6 +43,29 @@ struct HttpAnswer {
 struct HttpLimits {
     std::chrono::milliseconds patience{60'000}; ///< without any progress
     Bytes body = 32_MiB;                        ///< of an answer that is kept in memory
+};
+
+/// One exchange whose answer is read piece by piece, by threads that may block. The connection is its own.
+class Exchange {
+public:
+    /// Sends, and reads the head of the answer. `patience` is without any progress.
+    [[nodiscard]] static Result<Exchange> begin(Wire& wire, std::string_view host, const HttpRequest& request,
+                                                std::chrono::milliseconds patience);
+    Exchange(Exchange&&) noexcept;
+    Exchange& operator=(Exchange&&) noexcept;
+    ~Exchange();
+
+    [[nodiscard]] const HttpAnswer& head() const noexcept { return head_; }
+    /// What comes next of the body, some 64 KiB at most; empty: that was all.
+    [[nodiscard]] Result<std::string_view> next(std::chrono::milliseconds patience);
+
+private:
+    class Reading;
+    Exchange();
+    std::unique_ptr<Reading> reading_;
+    HttpAnswer head_;
+    friend Result<HttpAnswer> exchange(Wire& wire, std::string_view host, const HttpRequest& request,
+                                       const HttpLimits& limits, const ByteSink& sink);
 };
 
 /// Sends and reads one exchange; the connection is of no use afterwards unless the answer says so. `sink`

@@ -12,6 +12,7 @@ namespace berth::http_client {
 struct Place {
     std::string socket; ///< a unix socket; else host and port
     std::string host;
+    std::string address{}; ///< what the host was found to be: dialled instead of looking it up again
     std::uint16_t port = 0;
     bool tls = false;
     bool verify = true; ///< of TLS: the certificate must be good for the host

@@ -71,7 +71,10 @@ Result<UniqueFd> connect_tcp(const Place& place, SteadyTime until)
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
     // Whatever is below "localhost" is this machine (RFC 6761), also where the resolver does not know it.
-    const std::string host = place.host.ends_with(".localhost") ? "127.0.0.1" : place.host;
+    const std::string host = !place.address.empty()               ? place.address
+                             : place.host.ends_with(".localhost") ? "127.0.0.1"
+                                                                  : place.host;
+    if (!place.address.empty()) hints.ai_flags = AI_NUMERICHOST;
     const int bad = ::getaddrinfo(host.c_str(), std::to_string(place.port).c_str(), &hints, &found);
     if (bad != 0) return fail(Code::Unavailable, "{}: {}", place.host, ::gai_strerror(bad));
     const ScopeExit free([&] { ::freeaddrinfo(found); });

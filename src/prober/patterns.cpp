@@ -78,6 +78,7 @@ void make_match(const Words& w, Answer& answer)
         ::unlink(w[0]);
         return permitted(answer, "made");
     }
+    if (error == ENOENT) return untried(answer, "looking for its directory", error);
     if (::mkdir(w[0], 0700) == 0) {
         ::rmdir(w[0]);
         return permitted(answer, "made as a directory");
@@ -100,6 +101,7 @@ void rename_into(const Words& w, Answer& answer)
     ::unlink(from);
     if (done) return permitted(answer, "renamed to it");
     if (linked) return permitted(answer, "linked to it");
+    if (error == ENOENT) return untried(answer, "looking for its directory", error);
     refused(answer, "renaming something to it", error, true);
 }
 

@@ -15,11 +15,12 @@ public:
 
     /// With the rights of the sandbox's user. What a proof that was killed left beside it goes.
     Task<Status> plant(std::string path, std::string word);
+    /// Room for something at the path.
+    Task<Status> make_above(std::string path);
     /// What was planted, and directories that were made for it if they are still empty.
     Task<void> clear();
 
 private:
-    Task<Status> make_above(std::string path);
     Task<void> weed(std::string directory);
 
     Backend& backend_;

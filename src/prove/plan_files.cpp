@@ -187,6 +187,7 @@ private:
         add("read_a_match_by_hard_link " + planted, Must::Fail, {"match-link", planted, beside, word});
         add("read_a_match_through_symlink " + planted, Must::Fail, {"match-symlink", planted, beside, word});
         if (!other.empty()) {
+            out_.spots.push_back(other);
             add("make_a_match " + other, Must::Fail, {"match-make", other, beside});
             add("rename_into_a_match " + other, Must::Fail, {"match-into", other, beside});
         }

@@ -70,6 +70,7 @@ struct Plan {
     std::vector<Probe> probes;
     std::vector<Untried> untried;
     std::vector<std::string> planted; ///< files to be put there from outside, with the bait's word in them
+    std::vector<std::string> spots;   ///< paths whose directories must be there
     std::vector<std::string> scratch; ///< directories that probes make something in
 };
 

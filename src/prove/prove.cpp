@@ -164,12 +164,10 @@ private:
         std::string clean;
         for (const auto& place : made->scratch) clean += line_of("sweep", {"sweep", place});
         Bed bed(backend_, sandbox_);
-        for (const auto& path : made->planted)
-            if (auto put = co_await bed.plant(path, bait.word); !put) {
-                co_await bed.clear();
-                co_return std::unexpected(
-                    std::move(put).error().while_doing("putting a file in that is denied"));
-            }
+        if (auto put = co_await furnish(bed, *made, bait.word); !put) {
+            co_await bed.clear();
+            co_return std::unexpected(std::move(put).error().while_doing("putting in what is denied"));
+        }
         auto answers = co_await talk(user, input + clean);
         co_await bed.clear();
         // One that was killed half-way may have left something behind.
@@ -188,6 +186,13 @@ private:
             receipt.probes.push_back(std::move(tried));
         }
         receipt.untried.insert(receipt.untried.end(), made->untried.begin(), made->untried.end());
+        co_return Status{};
+    }
+
+    static Task<Status> furnish(Bed& bed, const Plan& plan, const std::string& word)
+    {
+        for (const auto& path : plan.planted) BERTH_CO_CHECK(co_await bed.plant(path, word));
+        for (const auto& path : plan.spots) BERTH_CO_CHECK(co_await bed.make_above(path));
         co_return Status{};
     }
 

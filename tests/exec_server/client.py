@@ -154,8 +154,11 @@ def what_nobody_takes_up_is_unknown(there):
     assert first.stdout.readline() == "begun\n"
     first.send_signal(signal.SIGKILL)
     first.wait()
-    time.sleep(33)  # longer than a server keeps a session that nobody has
     exec_id = json.loads(me.well("inspect", box, "--json"))["execs"][0]["id"]
+    session = next(pathlib.Path(me.data).rglob(f"{exec_id}/session")).read_text()[:26]
+    ended = "its client did not come back"  # after half a minute; the log has the beginning of its id
+    eventually("the server ends the session",
+               lambda: any(ended in line and session in line for line in there.server.told().splitlines()), 120)
     code, out, err = me.run("logs", box, exec_id, "--follow")
     assert out == "begun\n" and "unknown" in err, (code, out, err)
     me.well("rm", box)
@@ -188,10 +191,59 @@ def a_policy_goes_with_every_call(there):
 
 
 @check
+def protected_names_are_told_one_by_one(there):
+    """The protocol knows four names, at the top: the rest are entries, and those deeper are looked for."""
+    me = there.person()
+    box = created(me, "--policy", "workspace-write")
+    me.well("exec", box, "--", "sh", "-c", "mkdir -p sub/deep; echo free > sub/deep/file; cat sub/deep/file")
+    work = there.root / box / "work"
+    for name in (".idea", "sub/.idea", "sub/deep/.vscode", ".claude"):  # as a person with a shell there would
+        (work / name).mkdir(exist_ok=True)
+        (work / name / "config").write_text("kept")
+        if os.geteuid() == 0:
+            owner = work.stat()
+            for one in (work / name, work / name / "config"):
+                os.chown(one, owner.st_uid, owner.st_gid)
+    for script in ("echo changed > .idea/config", "echo changed > sub/.idea/config", "echo x > sub/deep/.vscode/new", "mv sub/.idea sub/moved",
+                   "mv sub elsewhere", "rm -rf sub/deep", "echo x > .claude/new", "mkdir .husky && echo x > .husky/new", "echo x > .mcp.json",
+                   "mkdir .git", "ln -s sub/.idea link; echo changed > link/config"):
+        assert me.run("exec", box, "--", "sh", "-c", script)[0] != 0, script
+    source = pathlib.Path(me.data) / "file"
+    source.write_text("changed")
+    for name in (".idea/config", "sub/.idea/config", "sub/deep/.vscode/new", ".cursor"):
+        assert me.run("cp", str(source), f"{box}:/home/user/{name}")[0] != 0, name
+    me.well("exec", box, "--", "sh", "-c", "echo more >> sub/deep/file; rm link; touch .gitignore")
+    left = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
+    assert left == [".claude/config", ".gitignore", ".idea/config", "sub/.idea/config", "sub/deep/.vscode/config", "sub/deep/file"], left
+    assert all((work / name / "config").read_text() == "kept" for name in (".idea", "sub/.idea", "sub/deep/.vscode", ".claude"))
+    # What cannot be looked into is refused, for its owner could open it again.
+    me.well("exec", box, "--", "sh", "-c", "mkdir closed; chmod 0 closed")
+    code, _, err = me.run("exec", box, "--", "true")
+    assert code == 125 and "protect" in err, (code, err)
+    (work / "closed").chmod(0o755)
+    me.well("rm", box)
+    wide = pathlib.Path(me.data) / "wide.json"
+    wide.write_text(json.dumps({"name": "wide", "files": [{"read": ":root"}, {"write": "/srv/data"}], "protect": [".git"]}))
+    code, _, err = me.run("create", "--backend", "exec-server", "--policy", str(wide))
+    assert code == 6 and "protect .git below write /srv/data" in err, (code, err)
+
+
+@check
+def what_the_server_keeps_is_removed_with_its_sandbox(there):
+    """A clone has a .git, which nobody may change afterwards."""
+    me = there.person()
+    box = created(me)
+    me.well("exec", box, "--", "sh", "-c", "mkdir -p sub/.git/objects sub/deep/.codex/.git; echo x > sub/.git/config; echo x > sub/deep/.codex/.git/x")
+    assert me.run("exec", box, "--", "rm", "-rf", "sub")[0] != 0
+    me.well("rm", box)
+    assert there.sandboxes() == []
+
+
+@check
 def what_cannot_be_carried_is_refused_by_name(there):
     me = there.person()
     for words, named in ((("--net", "open"), "network open"), (("--memory", "64MiB"), "memory"), (("--policy", "full-access"), "full-access"),
-                         (("--policy", "workspace-write"), "protect"), (("--template", "dir:/usr"), "template"),
+                         (("--template", "dir:/usr"), "template"),
                          (("--user", "root"), "user root")):
         code, _, err = me.run("create", "--backend", "exec-server", *words)
         assert code == 6 and named in err, (words, code, err)

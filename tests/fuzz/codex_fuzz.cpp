@@ -1,12 +1,14 @@
-// Every message a client of Codex's exec-server may send: what parses is written and read back as itself, and
-// a path stays absolute and free of dots whatever its URI says.
+// Every message a client or a server of Codex's exec-server protocol may send: what parses is written and
+// read back as itself, and a path stays absolute and free of dots whatever its URI says.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "protocol/codex/files.hpp"
+#include "protocol/codex/http.hpp"
 #include "protocol/codex/path_uri.hpp"
 #include "protocol/codex/process.hpp"
+#include "protocol/codex/process_client.hpp"
 #include "protocol/jsonrpc/message.hpp"
 
 namespace {
@@ -45,6 +47,9 @@ void parameters(const json::Value& params)
     (void)codex::read_write_block(params);
     (void)codex::read_handle(params);
     (void)codex::read_watch(params);
+    if (const auto http = codex::read_http(params))
+        for (const auto& [name, value] : http->headers)
+            require((name + value).find_first_of(std::string_view("\r\n\0", 3)) == std::string::npos);
     if (const auto intent = codex::read_intent(json::Reader(params))) {
         const json::Value written(codex::write_intent(*intent));
         const auto again = codex::read_intent(json::Reader(written));
@@ -61,6 +66,12 @@ void messages(std::string_view text)
         const auto again = jsonrpc::decode(jsonrpc::encode(*request));
         require(again && std::get<jsonrpc::Request>(*again).id == request->id);
         parameters(request->params);
+    }
+    if (const auto* told = std::get_if<jsonrpc::Notification>(&*message))
+        (void)codex::read_process_event(told->method, told->params);
+    if (const auto* answer = std::get_if<jsonrpc::Response>(&*message)) {
+        (void)codex::read_write_answer(answer->result);
+        if (const auto read = codex::read_read_answer(answer->result)) (void)codex::complete(*read, 0);
     }
 }
 

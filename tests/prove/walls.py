@@ -23,7 +23,7 @@ WALLS = {
     "close-descriptors": ([], "use_inherited_descriptor"),
     "file-mounts,landlock": (["--policy", "workspace-write", "--workspace", "WORK"], "write_directly"),
     "landlock": (["--net", "host"], "reach_abstract_socket_of_the_host"),
-    "supervisor": (["--policy", "PATTERNS", "--workspace", "WORK"], "read_a_match"),
+    "supervisor": (["--policy", "PATTERNS", "--workspace", "WORK"], "make_a_match"),
     "mask-kcore": ([], "look_behind_mask"),
     "mask-keys": ([], "look_behind_mask"),
     "mask-acpi": ([], "look_behind_mask"),

@@ -4,6 +4,7 @@
 #include "backend/exec_server/confines.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/strings.hpp"
 #include "policy/target.hpp"
@@ -71,9 +72,35 @@ public:
         out.push_back(exact(layout_.tmp, access));
     }
 
+    /// Each name at the top of whatever may be written. Temporary directories are everybody's.
+    Status protect(const policy::Policy& policy)
+    {
+        for (const auto& rule : policy.files) {
+            if (rule.access != Access::Write || policy.protected_names.empty()) continue;
+            const auto* const named = std::get_if<policy::Symbolic>(&rule.target);
+            if (named != nullptr && named->symbol == Symbol::Tmpdir) continue;
+            if (named == nullptr ||
+                (named->symbol != Symbol::WorkspaceRoots && named->symbol != Symbol::Home))
+                return fail(
+                    Code::Unsupported,
+                    "protect {} below {} {}: an exec-server can be told of names in the workspace alone",
+                    printable(policy.protected_names.front(), 60), to_string(rule.access),
+                    printable(to_string(rule.target), 120));
+            for (const auto& name : policy.protected_names) {
+                auto entry = special(Special::ProjectRoots, FileAccess::Read,
+                                     named->below.empty() ? name : named->below + "/" + name);
+                // These four it keeps from being made by itself, without putting anything there.
+                entry.skip_missing = std::ranges::find(kTheirs, name) != kTheirs.end();
+                out.push_back(std::move(entry));
+            }
+        }
+        return {};
+    }
+
     std::vector<IntentEntry> out;
 
 private:
+    static constexpr std::array<std::string_view, 4> kTheirs{".git", ".agents", ".codex", ".aws"};
     [[nodiscard]] static std::unexpected<Error> no_words(const policy::FileRule& rule)
     {
         return fail(Code::Unsupported, "{} {}: an exec-server has no words for it", to_string(rule.access),
@@ -128,7 +155,36 @@ private:
     bool private_root_;
 };
 
+// "$1": the workspace, then names. What cannot be looked into may be opened later by whoever closed it.
+constexpr std::string_view kFindDeeper = R"sh(
+d "$1"; p=$v; shift; n=
+for a in "$@"; do d "$a"; set -- "$@" ${n:+-o} -name "$v"; shift; n=1; done
+exec find "$p" -mindepth 2 \( "$@" \) -prune -print0
+)sh";
+constexpr std::size_t kMostDeeper = 1000;
+
 } // namespace
+
+Result<std::vector<std::string>> find_deeper(Server& server, const policy::Policy& policy,
+                                             const policy::Policy& around, const Layout& layout)
+{
+    if (policy.protected_names.empty()) return std::vector<std::string>{};
+    BERTH_TRY(const auto confines, confine(policy, around, layout));
+    scripted::Command command{
+        .script = std::string(kFindDeeper), .arguments = {layout.work}, .user = {}, .out = {}};
+    command.arguments.insert(command.arguments.end(), policy.protected_names.begin(),
+                             policy.protected_names.end());
+    BERTH_TRY(const auto end, server.run(command, confines, layout.work));
+    if (!end.status.success())
+        return fail(Code::Unsupported, "protect {}: the workspace cannot be searched for such names: {}",
+                    printable(policy.protected_names.front(), 60), printable(end.err, 200));
+    auto found = split(end.out, '\0');
+    std::erase_if(found, [&](const std::string& path) { return !path.starts_with(layout.work + "/"); });
+    if (found.size() > kMostDeeper)
+        return fail(Code::Unsupported, "protect {}: {} of such names in the workspace; at most {}",
+                    printable(policy.protected_names.front(), 60), found.size(), kMostDeeper);
+    return found;
+}
 
 Layout layout_of(const std::string& root, const std::string& native, std::string relay)
 {
@@ -154,7 +210,8 @@ bool unconfined(const policy::Policy& policy)
     return policy.name == "full-access" && policy.files.empty() && policy.network == policy::Network::Host;
 }
 
-Result<Confines> confine(const policy::Policy& policy, const policy::Policy& around, const Layout& layout)
+Result<Confines> confine(const policy::Policy& policy, const policy::Policy& around, const Layout& layout,
+                         const std::vector<std::string>& deeper)
 {
     if (unconfined(policy) && unconfined(around)) return Confines{};
     if (policy.name == "full-access" && policy.files.empty())
@@ -165,6 +222,8 @@ Result<Confines> confine(const policy::Policy& policy, const policy::Policy& aro
     Writer writer(layout, private_root);
     if (policy.files.empty()) writer.add_private_root(FileAccess::Write);
     for (const auto& rule : policy.files) BERTH_CHECK(writer.add(rule));
+    BERTH_CHECK(writer.protect(policy));
+    for (const auto& path : deeper) writer.out.push_back(exact(path, FileAccess::Read));
     // Sandboxes do not see each other: the deeper entry of a sandbox's own directory decides there.
     if (!private_root) {
         writer.out.push_back(exact(layout.root, FileAccess::Deny));
@@ -193,6 +252,13 @@ Confines confine_own(const std::string& root)
     out.cwd = root;
     out.workspace_roots = {root};
     out.roots_given = true;
+    return out;
+}
+
+Confines confine_protected(const std::string& path)
+{
+    auto out = confine_own(path.substr(0, path.rfind('/')));
+    out->permissions.entries.push_back(exact(path, FileAccess::Write));
     return out;
 }
 

@@ -25,11 +25,19 @@ struct Layout {
 [[nodiscard]] bool unconfined(const policy::Policy& policy);
 
 /// The intent that carries a policy, symbols left symbolic. Unsupported: the protocol has no words for it.
-/// `around` is the policy of the sandbox where `policy` is that of one command of it.
+/// `around` is the policy of the sandbox where `policy` is that of one command of it. `deeper` are protected
+/// names below the top of the workspace, which the protocol can only be told one by one.
 [[nodiscard]] Result<Confines> confine(const policy::Policy& policy, const policy::Policy& around,
-                                       const Layout& layout);
+                                       const Layout& layout, const std::vector<std::string>& deeper = {});
+
+/// Those of the policy's protected names that are there now below the top of the workspace. Refuses where not
+/// everything can be looked at.
+[[nodiscard]] Result<std::vector<std::string>>
+find_deeper(Server& server, const policy::Policy& policy, const policy::Policy& around, const Layout& layout);
 
 /// Of our own work below the root: nothing but the root is writable or, beside programs, seen.
 [[nodiscard]] Confines confine_own(const std::string& root);
+/// To remove what has a name that the server protects by itself: an entry of its own lifts that.
+[[nodiscard]] Confines confine_protected(const std::string& path);
 
 } // namespace berth::exec_server

@@ -220,7 +220,18 @@ Status ExecServerBackend::remove(Server& server, const std::string& native)
             .user = {},
             .out = {}};
         BERTH_TRY(const auto end, server.run(force, confine_own(layout.own), layout.own));
-        if (!end.status.success()) return gone;
+        if (end.status.success()) continue;
+        // A clone has a .git, which berth's own server keeps, however deep it lies: the deepest goes first.
+        const scripted::Command look{.script =
+                                         "d \"$1\"; exec find \"$v\" -depth \\( -name .git -o -name .agents "
+                                         "-o -name .codex -o -name .aws \\) -print0",
+                                     .arguments = {part},
+                                     .user = {},
+                                     .out = {}};
+        BERTH_TRY(const auto found, server.run(look, confine_own(layout.own), layout.own));
+        for (const auto& path : split(found.out, '\0'))
+            if (path.starts_with(layout.own + "/")) (void)server.remove(path, confine_protected(path));
+        BERTH_CHECK(server.remove(part, own));
     }
     return {};
 }

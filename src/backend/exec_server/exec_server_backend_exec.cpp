@@ -63,7 +63,9 @@ Status ExecServerBackend::begin_exec(const Instance& instance, const ExecSpec& s
     BERTH_TRY(const auto relay, ground_->relay());
     const auto layout = layout_of(instance.layout.root, instance.native, relay);
     if (spec.policy) BERTH_CHECK(policy::check_narrower(*spec.policy, sandbox.policy, roots_of(layout)));
-    BERTH_TRY(const auto confines, confine(spec.policy.value_or(sandbox.policy), sandbox.policy, layout));
+    const auto& policy = spec.policy ? *spec.policy : sandbox.policy;
+    BERTH_TRY(const auto deeper, find_deeper(*server_, policy, sandbox.policy, layout));
+    BERTH_TRY(const auto confines, confine(policy, sandbox.policy, layout, deeper));
     if (spec.policy) {
         auto narrowed = sandbox;
         narrowed.policy = *spec.policy;

@@ -31,7 +31,8 @@ Status ExecServerBackend::with_hands(const Instance& instance, FilePath& path,
     const auto& spec = instance.record.spec;
     if (!path.user.empty() && path.user != spec.user) return unsupported(Operation::Users, name());
     path.path = there(instance.layout, path.path);
-    BERTH_TRY(const auto confines, confine(spec.policy, spec.policy, instance.layout));
+    BERTH_TRY(const auto deeper, find_deeper(*server_, spec.policy, spec.policy, instance.layout));
+    BERTH_TRY(const auto confines, confine(spec.policy, spec.policy, instance.layout, deeper));
     ServerHands hands(*server_, confines, instance.layout.work);
     Files files(hands);
     return work(files);

@@ -30,6 +30,18 @@ cat "$p/secret" 2>/dev/null
 exit 0
 )";
 
+// "$1": the place of the trial. Names that the protocol does not know by itself.
+constexpr std::string_view kTryNames = R"(
+d "$1"; cd "$v/work" || exit 1
+(: > free) 2>/dev/null && echo writes-beside
+for n in .berth-kept sub/.berth-kept; do
+    (echo changed > "$n/file") 2>/dev/null; (: > "$n/new") 2>/dev/null
+    rm -f "$n/file" 2>/dev/null; mv "$n" moved 2>/dev/null && mv moved "$n"
+done
+mkdir .berth-missing 2>/dev/null; (: > .berth-missing/new) 2>/dev/null; (echo changed > .berth-missing) 2>/dev/null
+exit 0
+)";
+
 // A namespace of its own has no route; where there is one, something of the machine is within reach.
 constexpr std::string_view kTryNetwork = R"(
 [ -r /proc/net/route ] && echo looked
@@ -158,6 +170,7 @@ Status Ground::prove(const policy::Policy& policy)
 {
     if (unconfined(policy)) return {};
     BERTH_CHECK(tried(Trial::Files));
+    if (!policy.protected_names.empty()) BERTH_CHECK(tried(Trial::Names));
     if (policy.network == policy::Network::Off) BERTH_CHECK(tried(Trial::Network));
     return {};
 }
@@ -186,8 +199,9 @@ Status Ground::attempt(Trial trial, const Layout& place)
     const std::string secret = random_hex(16);
     policy::Policy policy;
     scripted::Command command{.script = {}, .arguments = {place.own}, .user = {}, .out = {}};
+    std::vector<std::string> deeper;
     const auto run = [&]() -> Result<std::string> {
-        BERTH_TRY(const auto confines, confine(policy, policy, place));
+        BERTH_TRY(const auto confines, confine(policy, policy, place, deeper));
         BERTH_TRY(const auto end, server_.run(command, confines, place.work));
         return end.out;
     };
@@ -213,6 +227,30 @@ Status Ground::attempt(Trial trial, const Layout& place)
             if (there) return broken("a command wrote outside of its workspace");
         }
         if (has(said, secret)) return broken("a command read what it was not shown");
+        return {};
+    }
+    case Trial::Names: {
+        const std::string deep = place.work + "/sub/.berth-kept";
+        for (const auto& directory : {place.work + "/sub", deep, place.work + "/.berth-kept"})
+            BERTH_CHECK(server_.make_directory(directory, own));
+        for (const auto& directory : {deep, place.work + "/.berth-kept"})
+            BERTH_CHECK(server_.write_text(directory + "/file", own, secret));
+        policy.files = {{policy::Access::Read, policy::Symbolic{policy::Symbol::Root, {}}},
+                        {policy::Access::Write, policy::Symbolic{policy::Symbol::WorkspaceRoots, {}}}};
+        policy.protected_names = {".berth-kept", ".berth-missing"};
+        BERTH_TRY(deeper, find_deeper(server_, policy, policy, place));
+        command.script = kTryNames;
+        BERTH_TRY(const auto said, run());
+        if (!has(said, "writes-beside"))
+            return fail(Code::Unsupported, "the exec-server lets nobody write beside a protected name");
+        for (const auto& directory : {deep, place.work + "/.berth-kept"}) {
+            const auto kept = server_.read_file(directory + "/file", own, 256);
+            if (!kept || *kept != secret) return broken("a command changed what has a protected name");
+            BERTH_TRY(const bool made, server_.exists(directory + "/new", own));
+            if (made) return broken("a command made something in what has a protected name");
+        }
+        BERTH_TRY(const bool made, server_.exists(place.work + "/.berth-missing", own));
+        if (made) return broken("a command made something of a protected name");
         return {};
     }
     case Trial::Network: {

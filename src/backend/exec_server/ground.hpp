@@ -26,7 +26,7 @@ public:
     [[nodiscard]] Status prove(const policy::Policy& policy);
 
 private:
-    enum class Trial { Files, Network };
+    enum class Trial { Files, Names, Network };
 
     [[nodiscard]] Result<std::string> find_root();
     [[nodiscard]] Result<std::string> find_relay(const std::string& root);

@@ -22,10 +22,10 @@ policy::Holdings hold()
              "which one "
              "it is cannot be told; name the paths");
     have.set(Feature::NetworkHost, Tier::Vendor, "the server's own network, where it grants that");
-    have.set(
-        Feature::ProtectedNames, Tier::None,
-        "an exec-server protects .git, .agents, .codex and .aws of the workspace and no names of ours: leave "
-        "protected_names out, or use --backend local");
+    have.set(Feature::ProtectedNames, Tier::Vendor,
+             "an entry for each name at the top of the workspace, and for each that is there deeper when a "
+             "command begins: " +
+                 intent);
     const std::string words = "an exec-server knows its whole network or none: use --net off or host";
     have.set(Feature::NetworkAllow, Tier::None, words);
     have.set(Feature::NetworkOpen, Tier::None, words);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "policy/policy.hpp"
+#include "server/codex/destinations.hpp"
 
 namespace berth::codex {
 
@@ -23,7 +24,8 @@ struct Ceiling {
     /// Variables of ours that commands may inherit, as patterns.
     std::vector<std::string> pass_env{"PATH", "SHELL", "TMPDIR", "TEMP",    "TMP",  "HOME",
                                       "LANG", "LC_*",  "TZ",     "LOGNAME", "USER", "TERM"};
-    std::string token_file; ///< hidden from every command; may be empty
+    std::vector<Destination> http; ///< where http/request may go; empty: there is no such method
+    std::string token_file;        ///< hidden from every command; may be empty
     policy::Limits limits{.pids = 4096, .open_files = 20'000};
 };
 

@@ -41,7 +41,8 @@ public:
             BERTH_CO_TRY(auto state, local::StateDir::open(ground_.berth.data()));
             host_ = std::make_shared<Executor>(std::move(state), ceiling_, ground_.pool);
         }
-        room_ = std::make_unique<Room>(loop_);
+        room_ = std::make_unique<Room>(loop_, ceiling_.http.empty() ? nullptr
+                                                                    : std::make_shared<Web>(ceiling_.http));
         co_return Status{};
     }
     [[nodiscard]] bool takes(const http::RequestHead& head) const override { return head.path == "/codex"; }

@@ -30,9 +30,9 @@ json::Value nothing() { return json::Object{}; }
 } // namespace
 
 Connection::Connection(Sessions& sessions, std::string tenant, std::unique_ptr<Wire> wire,
-                       asio::any_io_executor loop, PlaceMaker places)
+                       asio::any_io_executor loop, PlaceMaker places, std::shared_ptr<Web> web)
     : sessions_(sessions), tenant_(std::move(tenant)), wire_(std::move(wire)), loop_(loop),
-      places_(std::move(places)), changed_(loop, SteadyTime::max())
+      places_(std::move(places)), web_(std::move(web)), changed_(loop, SteadyTime::max())
 {
 }
 
@@ -50,6 +50,7 @@ Task<void> Connection::run()
     wire_->close();
     changed_.cancel();
     if (watches_) watches_->close();
+    if (calls_) calls_->close();
     handles_.clear();
     if (session_ && session_->listener() == this) {
         session_->detach();
@@ -137,7 +138,8 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
     if (method == "initialize") co_return co_await initialize(std::move(request.params));
     const auto group = method.substr(0, method.find('/'));
     const bool known = group == "environment" || group == "process" || group == "fs" ||
-                       group == "capabilityRoots" || group == "capabilities" || group == "environmentConfig";
+                       group == "capabilityRoots" || group == "capabilities" ||
+                       group == "environmentConfig" || (method == "http/request" && web_);
     if (!known)
         co_return refuse(jsonrpc::kMethodNotFound, fmt::format("unknown method {}", printable(method, 80)));
     if (stage_ != Stage::Ready)
@@ -152,6 +154,7 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
         co_return json::Value(std::move(out));
     }
     if (group == "process") co_return co_await answer_process(method, std::move(request.params));
+    if (group == "http") co_return co_await ask_outside(std::move(request.params));
     if (method == "fs/watchMissing") co_return co_await watch(std::move(request.params));
     if (method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock" || method == "fs/close")
         co_return co_await answer_handle(method, std::move(request.params));
@@ -318,6 +321,25 @@ Task<Answer> Connection::watch(json::Value params)
     const auto watches = watches_; // a connection that ends lets go of them
     out["watching"] = watches && co_await watches->add(*std::move(wanted));
     co_return json::Value(std::move(out));
+}
+
+Task<Answer> Connection::ask_outside(json::Value params)
+{
+    constexpr std::size_t behind = std::size_t{1} << 20;
+    if (!calls_) {
+        const std::weak_ptr<Connection> weak = weak_from_this();
+        const auto tell = [weak](std::string_view method, json::Object news) {
+            if (const auto self = weak.lock()) self->notify(method, std::move(news));
+        };
+        const auto room = [](std::weak_ptr<Connection> of) -> Task<void> {
+            const auto self = of.lock();
+            while (self && self->unsent_ > behind && !self->over_)
+                (void)co_await self->changed_.async_wait(as_value);
+        };
+        calls_ = std::make_shared<WebCalls>(web_, loop_, tell, [weak, room] { return room(weak); });
+    }
+    const auto calls = calls_;
+    co_return co_await calls->request(std::move(params));
 }
 
 /// Skills and plugins of a root are for the client to read by itself: none are found for it here.

@@ -8,6 +8,7 @@
 
 #include "protocol/jsonrpc/message.hpp"
 #include "server/codex/session.hpp"
+#include "server/codex/web_calls.hpp"
 #include "server/codex/wire.hpp"
 
 namespace berth::codex {
@@ -18,7 +19,7 @@ class Connection final : public Listener, public std::enable_shared_from_this<Co
 public:
     /// `places` opens where a new session runs.
     Connection(Sessions& sessions, std::string tenant, std::unique_ptr<Wire> wire,
-               boost::asio::any_io_executor loop, PlaceMaker places);
+               boost::asio::any_io_executor loop, PlaceMaker places, std::shared_ptr<Web> web);
 
     /// Until the client leaves or breaks the protocol. The wire is not used afterwards.
     Task<void> run();
@@ -47,6 +48,7 @@ private:
     Task<Answer> initialize(json::Value params);
     Task<Answer> take_up(std::string id);
     Task<Answer> watch(json::Value params);
+    Task<Answer> ask_outside(json::Value params);
     Answer discover(const json::Value& params) const;
     void send(std::string message);
     Task<void> write_all();
@@ -56,6 +58,8 @@ private:
     std::unique_ptr<Wire> wire_;
     boost::asio::any_io_executor loop_;
     PlaceMaker places_;
+    std::shared_ptr<Web> web_;        ///< null: nobody outside is asked
+    std::shared_ptr<WebCalls> calls_; ///< shared with those that are under way
     Stage stage_ = Stage::New;
     std::shared_ptr<Session> session_;
     // Shared with a request that is working with the file while another closes it.

@@ -72,6 +72,11 @@ Task<Result<PlaceMaker>> places_of(const ExecServerOptions& options, BlockingPoo
     co_return enter_sandbox(ground, found.id());
 }
 
+std::shared_ptr<Web> web_of(const ExecServerOptions& options)
+{
+    return options.ceiling.http.empty() ? nullptr : std::make_shared<Web>(options.ceiling.http);
+}
+
 } // namespace
 
 Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::uint16_t port)> ready)
@@ -79,7 +84,7 @@ Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::ui
     const auto executor = co_await asio::this_coro::executor;
     BlockingPool pool(kThreads);
     BERTH_CO_TRY(const auto places, co_await places_of(options, pool));
-    Room room(executor);
+    Room room(executor, web_of(options));
     const std::string token = options.token;
     const http::Handler handler = [&](http::Exchange& exchange) {
         return answer(exchange, room, places, token);
@@ -105,7 +110,7 @@ Task<Status> serve_lines(ExecServerOptions options)
     const auto executor = co_await asio::this_coro::executor;
     BlockingPool pool(kThreads);
     BERTH_CO_TRY(const auto places, co_await places_of(options, pool));
-    Room room(executor);
+    Room room(executor, web_of(options));
     asio::signal_set signals(executor, SIGINT, SIGTERM);
     Status done;
     const auto talk = [](Room& with, const PlaceMaker& where, Status& outcome) -> Task<void> {

@@ -1,5 +1,11 @@
 #include "server/codex/room.hpp"
 
+#include <chrono>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
 #include "server/http/websocket.hpp"
 
 namespace berth::codex {
@@ -20,14 +26,27 @@ private:
     http::WebSocket& socket_;
 };
 
+constexpr auto kLook = std::chrono::milliseconds(5);
+
 } // namespace
+
+Task<void> Room::end()
+{
+    co_await sessions_.end();
+    // Connections are gone, so every call outside has been hung up; one that still connects gives up soon.
+    boost::asio::steady_timer breath(loop_);
+    while (web_ && !web_->idle()) {
+        breath.expires_after(kLook);
+        (void)co_await breath.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+    }
+}
 
 Task<void> Room::welcome(http::Exchange& exchange, std::string tenant, PlaceMaker places)
 {
     const auto socket = co_await http::WebSocket::accept(exchange);
     if (!socket) co_return;
     auto connection = std::make_shared<Connection>(
-        sessions_, std::move(tenant), std::make_unique<SocketWire>(**socket), loop_, std::move(places));
+        sessions_, std::move(tenant), std::make_unique<SocketWire>(**socket), loop_, std::move(places), web_);
     present_.insert(connection.get());
     co_await connection->run();
     present_.erase(connection.get());
@@ -37,8 +56,8 @@ Task<void> Room::welcome(http::Exchange& exchange, std::string tenant, PlaceMake
 Task<Status> Room::converse(int in, int out, PlaceMaker places)
 {
     BERTH_CO_TRY(auto wire, make_line_wire(loop_, in, out));
-    auto connection =
-        std::make_shared<Connection>(sessions_, std::string{}, std::move(wire), loop_, std::move(places));
+    auto connection = std::make_shared<Connection>(sessions_, std::string{}, std::move(wire), loop_,
+                                                   std::move(places), web_);
     present_.insert(connection.get());
     co_await connection->run();
     present_.erase(connection.get());

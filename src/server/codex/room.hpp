@@ -10,7 +10,11 @@ namespace berth::codex {
 /// Everybody who speaks with one server.
 class Room {
 public:
-    explicit Room(boost::asio::any_io_executor loop) : sessions_(loop), loop_(std::move(loop)) {}
+    /// `web` is the way out that the operator grants; null: none.
+    Room(boost::asio::any_io_executor loop, std::shared_ptr<Web> web)
+        : sessions_(loop), loop_(std::move(loop)), web_(std::move(web))
+    {
+    }
 
     /// A request that wants to become a WebSocket, already let in. Returns when the client has left.
     Task<void> welcome(http::Exchange& exchange, std::string tenant, PlaceMaker places);
@@ -19,11 +23,12 @@ public:
     Task<void> sweep() { co_await sessions_.sweep(); }
     /// Cuts every connection.
     void leave() noexcept;
-    Task<void> end() { co_await sessions_.end(); }
+    Task<void> end();
 
 private:
     Sessions sessions_;
     boost::asio::any_io_executor loop_;
+    std::shared_ptr<Web> web_; ///< shared with the calls that are under way
     std::set<Connection*> present_;
 };
 

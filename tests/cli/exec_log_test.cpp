@@ -113,12 +113,14 @@ TEST(ExecLog, TellsItsGaps)
     EXPECT_THAT(box.logs().err, HasSubstr("bytes of output are missing here"));
 }
 
-TEST(ExecLog, OfADetachedOneHasNoTimeoutToHold)
+TEST(ExecLog, OfADetachedOneEndsWhenItsTimeIsOver)
 {
     const Box box;
-    const auto refused = box.exec({"--detach", "--timeout", "5s"}, {"true"});
-    EXPECT_EQ(refused.code, 125);
-    EXPECT_THAT(refused.err, HasSubstr("timeout 5s CMD"));
+    const auto started = box.exec({"--detach", "--timeout", "300ms"}, {"sh", "-c", "echo begun; sleep 300"});
+    ASSERT_EQ(started.code, 0) << started.err;
+    const auto followed = box.logs({trimmed(started.out), "--follow"});
+    EXPECT_EQ(followed.out, "begun\n");
+    EXPECT_THAT(followed.err, HasSubstr("SIGKILL"));
 }
 
 TEST(ExecLog, OfAYieldSaysWhereItGoesOn)

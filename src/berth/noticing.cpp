@@ -2,8 +2,8 @@
 
 #include <condition_variable>
 #include <csignal>
+#include <map>
 #include <mutex>
-#include <set>
 
 #include "backend/registry.hpp"
 #include "base/log.hpp"
@@ -33,8 +33,16 @@ Task<void> look_at_all(Berth& berth, std::string backend)
     }
 }
 
+/// What was heard so far. A look may find something on its way, or somebody at work on it, and then changes
+/// nothing: so each thing is looked at in the turns after as well.
+struct Heard {
+    static constexpr int kLooks = 3;
+    std::map<std::string, int> backends; ///< how often all of it was looked at
+    std::map<std::string, int> changed;  ///< sandboxes, and how many looks are left
+};
+
 /// One turn of listening to those backends that tell and have something of ours; false: there is none.
-Task<bool> listen(Berth& berth, std::set<std::string>& heard)
+Task<bool> listen(Berth& berth, Heard& heard)
 {
     bool listened = false;
     for (const auto& name : backends().names()) {
@@ -45,16 +53,24 @@ Task<bool> listen(Berth& berth, std::set<std::string>& heard)
         if (tells == nullptr) continue;
         const auto changed = co_await tells->changes(system_clock().steady() + kTurn);
         if (!changed) {
-            heard.erase(name);
+            heard.backends.erase(name);
             log::debug(
                 "a backend does not tell of changes",
                 {{.name = "backend", .value = name}, {.name = "error", .value = changed.error().line()}});
             continue;
         }
         listened = true;
-        if (heard.insert(name).second) co_await look_at_all(berth, name);
-        for (const auto& one : *changed) (void)co_await berth.lifecycle().refresh(one.sandbox);
+        if (auto& looks = heard.backends[name]; looks < Heard::kLooks) {
+            ++looks;
+            co_await look_at_all(berth, name);
+        }
+        for (const auto& one : *changed) heard.changed[one.sandbox] = Heard::kLooks;
     }
+    for (auto& [sandbox, left] : heard.changed) {
+        (void)co_await berth.lifecycle().refresh(sandbox);
+        --left;
+    }
+    std::erase_if(heard.changed, [](const auto& one) { return one.second <= 0; });
     co_return listened;
 }
 
@@ -66,7 +82,7 @@ void listen_until(const std::stop_token& stop, const std::string& data)
     ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
     const auto berth = Berth::open({.data = data, .threads = 2});
     if (!berth) return;
-    std::set<std::string> heard;
+    Heard heard;
     std::mutex nobodys;
     std::condition_variable_any end;
     while (!stop.stop_requested()) {

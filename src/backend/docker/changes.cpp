@@ -29,10 +29,12 @@ std::string moment(WallTime time)
 Result<std::chrono::nanoseconds> ask_ahead(const Engine& engine)
 {
     if (engine.place().local()) return std::chrono::nanoseconds(0);
+    const auto before = system_clock().now();
     BERTH_TRY(const auto document, engine.get("/info"));
+    const auto between = before + (system_clock().now() - before) / 2; // a busy engine takes its time
     const auto told = json::Reader(document).find("SystemTime");
     const auto time = told && *told ? parse_moment((*told)->string().value_or("")) : std::nullopt;
-    return time ? *time - system_clock().now() : std::chrono::nanoseconds(0);
+    return time ? *time - between : std::chrono::nanoseconds(0);
 }
 
 std::string text_of(const std::optional<json::Reader>& member)
@@ -101,7 +103,8 @@ Result<std::vector<SandboxHandle>> Changes::next(const Where& where, SteadyTime 
     }
     for (;;) {
         const auto left = std::max(until - clock.steady(), SteadyTime::duration(0));
-        const WallTime end = clock.now() + left;
+        // Never before its beginning, which an engine refuses.
+        const WallTime end = std::max(clock.now() + left, since_ + 1ms);
         json::Object filters;
         filters["type"] = json::Array{json::Value("container")};
         std::set<std::string> seen;
@@ -131,6 +134,7 @@ Result<std::vector<SandboxHandle>> Changes::next(const Where& where, SteadyTime 
         if (!told && seen.empty()) return std::unexpected(told.error());
         // One that comes at the very end of what was asked for is asked for again: better twice than never.
         since_ = seen.empty() ? end : last + 1ns;
+        if (seen.empty()) return std::vector<SandboxHandle>{}; // the time is over, by the engine's clock
         BERTH_TRY(auto changed, ours(where.dirs, seen));
         if (!changed.empty() || clock.steady() >= until) return changed;
     }

@@ -162,7 +162,9 @@ def a_terminal_there_is_like_one_here(server: Server):
             def says(wanted: bytes) -> bytes:
                 seen = b""
                 while wanted not in seen:
-                    assert select.select([ours], [], [], 60)[0], (words, seen)
+                    if not select.select([ours], [], [], 60)[0]:
+                        running.kill()  # else it would be waited for
+                        raise AssertionError(f"{words} does not say {wanted} after {seen}")
                     seen += os.read(ours, 65536)
                 return seen
             os.write(ours, b"stty size; echo re''ady\n")
@@ -171,7 +173,8 @@ def a_terminal_there_is_like_one_here(server: Server):
             os.kill(running.pid, signal.SIGWINCH)
             os.write(ours, b"until stty size | grep 44; do sleep 0.05; done\n")
             says(b"44 122")
-            os.write(ours, b"echo be''gun; sleep 1000\n")
+            # By the program that is interrupted: a shell that was, before it began one, waits for it all the same.
+            os.write(ours, b"sh -c 'echo be\"\"gun; exec sleep 1000'\n")
             says(b"begun")
             os.write(ours, b"\x03")  # the terminal there makes a signal of it
             says(b"$ ")

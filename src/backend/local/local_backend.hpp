@@ -91,6 +91,7 @@ private:
     Task<Result<UniqueFd>> dial_by_keeper(SandboxHandle sandbox, std::uint16_t port, int ip_version) override;
     Task<Result<ExecFollower>> follower_of(SandboxHandle sandbox, std::string exec,
                                            std::uint64_t from) override;
+    void note_pid(const std::string& exec, const Result<int>& pid);
     Task<void> tidy_up(SandboxHandle sandbox, std::string exec, ExecFollower& follower);
     [[nodiscard]] int spool_directory() const override { return state_.fd(); }
 

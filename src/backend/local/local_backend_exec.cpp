@@ -45,17 +45,21 @@ Task<Status> LocalBackend::exec(SandboxHandle sandbox, ExecSpec spec)
     co_return co_await pool_.call([&] { return exec_now(sandbox, spec, Reader::Unknown); });
 }
 
+/// It runs, or has run, also where nobody can tell its number any more.
+void LocalBackend::note_pid(const std::string& exec, const Result<int>& pid)
+{
+    constexpr std::size_t most = 1024;
+    if (!pid) return;
+    const std::scoped_lock lock(pids_mutex_);
+    pids_[exec] = *pid;
+    if (pids_.size() > most) pids_.erase(pids_.begin()); // ids are in the order of their beginnings
+}
+
 Status LocalBackend::exec_now(const SandboxHandle& sandbox, const ExecSpec& spec, Reader reader)
 {
     return with_now(sandbox, [&](Sandbox& s) -> Status {
         BERTH_CHECK(s.exec(spec));
-        if (!spec.policy) {
-            BERTH_TRY(const auto pid, s.exec_pid(spec.id));
-            constexpr std::size_t most = 1024;
-            const std::scoped_lock lock(pids_mutex_);
-            pids_[spec.id] = pid;
-            if (pids_.size() > most) pids_.erase(pids_.begin()); // ids are in the order of their beginnings
-        }
+        if (!spec.policy) note_pid(spec.id, s.exec_pid(spec.id));
         if (reader != Reader::Follows) return {};
         // Where that fails, whoever reads the log is told.
         if (auto follower = s.follow(spec.id, 0))

@@ -24,6 +24,7 @@ namespace {
 constexpr const char* kWarm = "warm exec until its first output";
 constexpr const char* kRound = "a trivial round trip";
 constexpr const char* kBoth = "both together";
+constexpr const char* kInside = "berth: process/start in a sandbox, with its own policy";
 constexpr std::size_t kSize = 4096;
 
 json::Object special(std::string_view kind, std::string_view access)
@@ -192,7 +193,8 @@ void check_answers(CodexServer& server, const std::vector<Intent>& policies, con
 
 void add_claims(Table& table, bool peer, const std::vector<Intent>& policies)
 {
-    table.claims = {{.subject = "berth: process/start, without an intent", .reference = kBoth}};
+    table.claims = {{.subject = kInside, .reference = kBoth, .bar = Bar{.limit = 1.5}},
+                    {.subject = "berth: process/start, without an intent", .reference = kBoth}};
     if (!peer) return;
     table.claims.push_back({.subject = "berth: process/start, workspace-write",
                             .reference = "codex: process/start, workspace-write",
@@ -233,6 +235,10 @@ Result<std::vector<Table>> bench_codex(Context& context)
                                   data.path() + "/server", "--root", work, "--unsandboxed", "confine"},
                                  data.path()));
     std::vector<Side> sides{{.who = "berth", .server = std::move(ours)}};
+    BERTH_TRY(const std::shared_ptr<CodexServer> inside,
+              CodexServer::start({program, "exec-server", "--listen", "ws://127.0.0.1:0", "--data",
+                                  data.path() + "/inside", "--backend", "local"},
+                                 data.path()));
     if (context.options().peers) {
         if (const auto codex = real_codex(); codex.empty()) {
             table.skipped.push_back({.name = "codex",
@@ -262,6 +268,8 @@ Result<std::vector<Table>> bench_codex(Context& context)
                          BERTH_TRY(const auto round, trivial());
                          return exec + round;
                      }});
+    cases.push_back(
+        {.name = kInside, .run = [inside] { return inside->first_output(command("/home/user", nullptr)); }});
     for (const auto& side : sides) {
         add_start_cases(cases, side, work);
         for (const auto& policy : policies) add_file_cases(cases, side, policy, work);

@@ -11,6 +11,9 @@
 #include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
+#include "cli/reader_gone.hpp"
+#include "cli/remote.hpp"
+#include "cli/usage.hpp"
 #include "cli/verbs.hpp"
 
 namespace berth::cli {
@@ -52,6 +55,12 @@ void add_common(CLI::App& app, Common& common)
     app.add_option("--color", common.color, "auto, always or never (NO_COLOR)")
         ->type_name("WHEN")
         ->group("Common");
+    if (!remote::works_there(app.get_name())) return;
+    static std::string taken; // main() has taken it before any verb is asked; it stands here to be found
+    app.add_option("--server", taken,
+                   "Do it at this server of berth's (BERTH_SERVER; its key in BERTH_API_KEY)")
+        ->type_name("URL")
+        ->group("Common");
 }
 
 std::optional<int> parse(CLI::App& app, Common& common, int argc, char** argv, int usage_code)
@@ -65,29 +74,15 @@ std::optional<int> parse(CLI::App& app, Common& common, int argc, char** argv, i
         std::cout << app.help();
         return 0;
     } catch (const CLI::ParseError& e) {
-        // --json may stand anywhere; a parse that failed has not set it.
-        for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i)
-            if (std::string_view(argv[i]) == "--json") common.json = true;
-        std::string text = printable(e.what(), 400);
-        if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) {
-            for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
-                const std::string word = std::string(argv[i]).substr(0, std::string_view(argv[i]).find('='));
-                if (!word.starts_with("-") || word.size() < 2) continue;
-                const auto names = option_names(app);
-                if (std::ranges::find(names, word) != names.end()) continue;
-                if (!word.starts_with("--") && word.size() > 2) continue;
-                // Every letter is one change away from every other: no suggestion for a short option.
-                const std::string near = word.size() > 2 ? nearest(word, names) : std::string{};
-                text = near.empty()
-                           ? fmt::format("unknown option {}", printable(word, 80))
-                           : fmt::format("unknown option {}, did you mean {}?", printable(word, 80), near);
-                break;
-            }
-        }
-        const Error error{.code = Code::Invalid,
-                          .message = fmt::format("{} (see {} --help)", text, app.get_name())};
+        if (asks_json(argc, argv)) common.json = true; // a parse that failed has not set it
+        const Error error{.code = Code::Invalid, .message = wrong_words(app, e, argc, argv)};
         return report(error, common, usage_code);
     }
+    if (common.color != "auto" && common.color != "always" && common.color != "never")
+        return report(
+            {.code = Code::Invalid,
+             .message = fmt::format("bad --color '{}': auto, always or never", printable(common.color, 40))},
+            common, usage_code);
     if (auto configured = configure_log(common); !configured)
         return report(configured.error(), common, usage_code);
     return std::nullopt;
@@ -104,9 +99,10 @@ Result<std::string> state_path(const Common& common)
 
 int report(const Error& error, const Common& common, std::optional<int> exit)
 {
+    const bool unheard = error.sys.value() == EPIPE && reader_gone();
     if (common.json)
         std::cout << json::dump(json::error_document(error)) << std::endl;
-    else
+    else if (!unheard)
         say(error.line());
     return exit.value_or(exit_code(error.code));
 }

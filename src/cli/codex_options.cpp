@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <climits>
+#include <cmath>
 #include <cstdlib>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,12 @@
 #include "base/strings.hpp"
 
 namespace berth::cli {
+
+std::string above_zero(const std::string& text)
+{
+    const double number = std::strtod(text.c_str(), nullptr);
+    return std::isfinite(number) && number > 0 ? std::string{} : "it must be a number above zero";
+}
 
 void add_codex_options(CLI::App& app, CodexOptions& options, const std::string& root)
 {
@@ -33,12 +40,10 @@ void add_codex_options(CLI::App& app, CodexOptions& options, const std::string& 
         ->type_name("NAME")
         ->allow_extra_args(false);
     app.add_option("--memory", options.memory, "Memory of each command")->type_name("SIZE");
-    app.add_option("--cpus", options.cpus, "Processors of each command")
-        ->type_name("N")
-        ->check(CLI::PositiveNumber);
+    app.add_option("--cpus", options.cpus, "Processors of each command")->type_name("N")->check(above_zero);
     app.add_option("--pids", options.pids, "Processes of each command (default 4096)")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero);
 }
 
 Result<codex::Ceiling> codex_ceiling(const CodexOptions& options)

@@ -24,6 +24,9 @@ struct CodexOptions {
     std::vector<std::string> http;
 };
 
+/// For an option that is a number: what is wrong with one that is not above zero.
+[[nodiscard]] std::string above_zero(const std::string& text);
+
 /// `root` is the name of the option for directories.
 void add_codex_options(CLI::App& app, CodexOptions& options, const std::string& root);
 [[nodiscard]] Result<codex::Ceiling> codex_ceiling(const CodexOptions& options);

@@ -30,7 +30,9 @@ std::string CopyPath::name() const { return last_of(path); }
 
 Result<CopyPath> parse_copy_path(const std::string& text)
 {
-    if (text == "-") return CopyPath{.kind = CopyPath::Kind::Stream, .ref = {}, .path = {}};
+    // Root would put a file in the place of the device's link.
+    if (text == "-" || text == "/dev/stdin" || text == "/dev/stdout")
+        return CopyPath{.kind = CopyPath::Kind::Stream, .ref = {}, .path = {}};
     const auto colon = text.find(':');
     const bool host = colon == std::string::npos || text.starts_with('/') || text.starts_with("./") ||
                       text.starts_with("../");

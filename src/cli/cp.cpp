@@ -231,6 +231,7 @@ Status run(const Options& o)
     if (from.kind != Kind::Sandbox && to.kind != Kind::Sandbox)
         return fail(Code::Invalid, "one side must be in a sandbox, written like SANDBOX:/path");
     BERTH_TRY(const auto berth, open_berth(o.common));
+    const bool streams = to.kind == Kind::Stream;
     Copy copy(*berth, std::move(from), std::move(to), o.user, limits);
     BERTH_CHECK(copy.run());
     if (!o.common.json) return {};
@@ -238,7 +239,7 @@ Status run(const Options& o)
                                {"to", o.to},
                                {"stream_bytes", copy.progress().bytes()},
                                {"elapsed_ns", copy.progress().elapsed().count()}};
-    (o.to == "-" ? std::cerr : std::cout) << json::dump(summary) << std::endl;
+    (streams ? std::cerr : std::cout) << json::dump(summary) << std::endl;
     return {};
 }
 

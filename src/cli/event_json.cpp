@@ -11,7 +11,10 @@ std::string missing_words(const ExecEvent& gap)
     return fmt::format("{} bytes of output are missing here", gap.gap_bytes);
 }
 
-std::string event_line(const ExecEvent& event) { return json::dump(documents::event(event)) + "\n"; }
+std::string event_line(const ExecEvent& event, bool timed_out)
+{
+    return json::dump(documents::event(event, timed_out)) + "\n";
+}
 
 std::string limit_line(std::string_view message)
 {

@@ -11,6 +11,7 @@
 #include "base/strings.hpp"
 #include "cli/app.hpp"
 #include "cli/event_json.hpp"
+#include "core/holds_time.hpp"
 #include "core/paused_time.hpp"
 #include "sys/pty.hpp"
 
@@ -79,7 +80,11 @@ Task<Result<RunOutcome>> ExecStream::run()
     if (failed_) co_return std::unexpected(*failed_);
     BERTH_CO_TRY(auto told, co_await backend_.wait(sandbox_, exec_.id, exit_ ? now() : patience()));
     if (told) outcome_.struck = std::move(told->struck);
-    if (told && !exit_) outcome_.status = told->status;
+    if (told && !exit_) {
+        outcome_.status = told->status;
+        if (exec_.timeout && !outcome_.timed_out)
+            outcome_.timed_out = co_await ended_by_time(backend_, sandbox_, exec_.id, told->status);
+    }
     co_return outcome_;
 }
 
@@ -116,9 +121,14 @@ Task<bool> ExecStream::pass(const ExecEvent& event)
         exit_ = event;
         exit_seen_ = now();
         outcome_.status = event.status;
+        if (ended_by_itself(event.status))
+            outcome_.timed_out = false;
+        else if (exec_.timeout && !outcome_.timed_out)
+            outcome_.timed_out = co_await ended_by_time(backend_, sandbox_, exec_.id, event.status);
     }
     if (options_.json) {
-        if (out_) co_await put(*out_, event_line(event));
+        if (out_)
+            co_await put(*out_, event_line(event, outcome_.timed_out && event.status.signal() == SIGKILL));
         co_return true;
     }
     if (event.kind == ExecEvent::Kind::Gap) {
@@ -200,13 +210,16 @@ Task<void> ExecStream::feed()
     co_await for_ever();
 }
 
-Task<void> ExecStream::kill()
+/// False: it has ended by now, by its keeper or by itself, and says which with its exit.
+Task<bool> ExecStream::kill()
 {
-    if (exit_ || killed_) co_return;
+    if (exit_ || killed_) co_return false;
     auto dead = co_await backend_.kill(sandbox_, exec_.id);
-    if (!dead && !exit_) failed_ = std::move(dead).error().while_doing("ending " + exec_.id);
+    if (!dead && dead.error().code != Code::NotFound && !exit_)
+        failed_ = std::move(dead).error().while_doing("ending " + exec_.id);
     killed_ = now();
     drain_.expires_at(now() + kDrain);
+    co_return dead.has_value();
 }
 
 /// Ends when a killed command's output was waited for long enough: our reader may have stopped reading.
@@ -236,7 +249,7 @@ Task<void> ExecStream::pass_signals()
             co_return;
         }
         if (end && ++interrupts_ > 1)
-            co_await kill();
+            (void)co_await kill();
         else
             (void)co_await backend_.signal(sandbox_, exec_.id, signo); // one that has ended takes none
     }
@@ -253,7 +266,7 @@ Task<void> ExecStream::fit_terminal()
 Task<void> ExecStream::watch_time()
 {
     if (exec_.timeout) {
-        SteadyTime deadline = now() + *exec_.timeout;
+        SteadyTime deadline = now() + *exec_.timeout + keepers_turn(backend_);
         PausedTime paused = co_await PausedTime::begin(backend_, sandbox_, true);
         asio::steady_timer timer(loop_, deadline);
         for (;;) {
@@ -265,8 +278,10 @@ Task<void> ExecStream::watch_time()
             timer.expires_at(look_at);
         }
         if (!exit_) {
+            // Before: its end may be read while the kill is still on its way back.
             outcome_.timed_out = true;
-            co_await kill();
+            const bool killed = co_await kill();
+            if (!exit_ && !killed) outcome_.timed_out = false;
         }
     }
     co_await for_ever();

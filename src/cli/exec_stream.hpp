@@ -40,7 +40,7 @@ private:
     Task<void> pass_signals();
     Task<void> watch_time();
     Task<void> reader_gone();
-    Task<void> kill();
+    Task<bool> kill();
     Task<void> drained();
     Task<void> fit_terminal();
     [[nodiscard]] SteadyTime patience() const;

@@ -9,6 +9,7 @@
 #include "base/strings.hpp"
 #include "cli/exec_options.hpp"
 #include "cli/mind.hpp"
+#include "lifecycle/told_end.hpp"
 #include "lifecycle/yield.hpp"
 
 namespace berth::cli {
@@ -23,7 +24,8 @@ json::Object document(const Acquired& acquired, const Yielded& answer)
     out["outcome"] = to_string(acquired.tier);
     out["running"] = !answer.status.has_value();
     if (answer.status) {
-        out["status"] = to_string(*answer.status);
+        out["status"] = answer.timed_out ? told_end(*answer.status, true) : to_string(*answer.status);
+        out["timed_out"] = answer.timed_out;
         if (const auto code = answer.status->code()) out["code"] = *code;
         if (const auto signal = answer.status->signal()) out["signal"] = *signal;
     }
@@ -78,6 +80,7 @@ Result<int> run_yielding(Berth& berth, const Common& common, const std::string& 
                             answer.exec,
                             answer.next == 0 ? "" : fmt::format(" --after {}", answer.next - 1)));
     }
+    if (answer.timed_out) return kTimedOut;
     // That it runs on is no failure.
     return answer.status ? answer.status->shell_code() : 0;
 }

@@ -182,11 +182,21 @@ Status unpack_tree(int spool, const CopyTarget& target, const ArchiveLimits& lim
     return writer.write(spool, limits);
 }
 
+Status may_replace(int directory, const std::string& name)
+{
+    struct stat st{};
+    if (::fstatat(directory, name.c_str(), &st, 0) != 0 || S_ISREG(st.st_mode)) return {};
+    return fail(Code::Invalid,
+                "{} is there and no regular file: to write into it, copy to - and redirect stdout",
+                printable(name));
+}
+
 Status unpack_file(int spool, const CopyTarget& target, const ArchiveLimits& limits)
 {
     BERTH_TRY(auto file, OneFile::open(spool, limits));
     const UniqueFd directory(::open(target.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return fail_errno("opening {}", printable(target.directory));
+    BERTH_CHECK(may_replace(directory.get(), target.name));
     const std::string beside = ".berth-" + random_hex(8);
     const UniqueFd out(::openat(directory.get(), beside.c_str(),
                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));

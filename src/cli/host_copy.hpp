@@ -30,6 +30,9 @@ struct HostSource {
 
 [[nodiscard]] Result<bool> is_host_directory(const std::string& path);
 [[nodiscard]] Status unpack_tree(int spool, const CopyTarget& target, const ArchiveLimits& limits);
+/// Whether a file may take the place of `name`: of nothing, of a file, of a link to one. A device, a pipe or
+/// a socket is what others use by its name; nobody who copies to /dev/null means to be rid of it.
+[[nodiscard]] Status may_replace(int directory, const std::string& name);
 /// Beside the old one and then in its place: the old contents or the new.
 [[nodiscard]] Status unpack_file(int spool, const CopyTarget& target, const ArchiveLimits& limits);
 

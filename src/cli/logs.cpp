@@ -13,6 +13,7 @@
 #include "cli/shared_end.hpp"
 #include "cli/verbs.hpp"
 #include "core/exec_reader.hpp"
+#include "lifecycle/told_end.hpp"
 
 namespace berth::cli {
 
@@ -46,15 +47,15 @@ public:
     }
 
     /// False: nobody reads us any more.
-    Task<bool> print(const ExecEvent& event)
+    Task<bool> print(const ExecEvent& event, bool timed_out)
     {
         const bool err = event.kind == Kind::Stderr;
         const bool output = err || event.kind == Kind::Stdout || event.kind == Kind::Pty;
         if (output && (err ? options_.only_out : options_.only_err)) co_return true;
-        if (options_.common.json) co_return co_await out_.write(event_line(event));
+        if (options_.common.json) co_return co_await out_.write(event_line(event, timed_out));
         if (event.kind == Kind::Gap) say(missing_words(event));
         if (event.kind == Kind::Exit && options_.follow)
-            ended_ = fmt::format("ended: {}", to_string(event.status));
+            ended_ = "ended: " + (timed_out ? told_end(event.status, true) : to_string(event.status));
         if (!output) co_return true;
         // The only stream that was asked for is data, whichever it is.
         co_return co_await (err && !options_.only_err ? err_ : out_).write(event.bytes);
@@ -132,8 +133,14 @@ Task<Status> show_log(Lifecycle& lifecycle, const Options& o, std::uint64_t from
 {
     BERTH_CO_TRY(const auto record, co_await lifecycle.find(o.ref));
     BERTH_CO_TRY(const auto exec, co_await lifecycle.find_exec(record, o.exec));
+    BERTH_CO_CHECK(has_log(exec));
     BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(record.backend));
     BERTH_CO_TRY(auto printer, co_await Printer::open(o));
+    const auto print = [&](const ExecEvent& event) -> Task<bool> {
+        const bool late =
+            event.kind == Kind::Exit && co_await timed_out(lifecycle, record, exec.id, event.status);
+        co_return co_await printer.print(event, late);
+    };
     ExecReader reader(*backend, Lifecycle::handle(record), exec.id, from);
     if (tail) {
         Tail last(*tail);
@@ -149,15 +156,15 @@ Task<Status> show_log(Lifecycle& lifecycle, const Options& o, std::uint64_t from
             }
         }
         for (const auto& event : std::move(last).take())
-            if (!co_await printer.print(event)) co_return printer.written();
+            if (!co_await print(event)) co_return printer.written();
         for (const auto& event : others)
-            if (!co_await printer.print(event)) co_return printer.written();
+            if (!co_await print(event)) co_return printer.written();
     }
     while (!reader.closed()) {
         const auto now = system_clock().steady();
         BERTH_CO_TRY(const auto events, co_await reader.next(o.follow ? now + kReadAtOnce : now));
         for (const auto& event : events)
-            if (!co_await printer.print(event)) co_return printer.written();
+            if (!co_await print(event)) co_return printer.written();
         if (events.empty() && !o.follow) break;
     }
     if (!printer.ended().empty()) say(fmt::format("{} {}", exec.id, printer.ended()));

@@ -1,6 +1,3 @@
-#include <poll.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -8,8 +5,9 @@
 
 #include "base/strings.hpp"
 #include "cli/app.hpp"
-#include "cli/exec_options.hpp"
+#include "cli/reader_gone.hpp"
 #include "cli/remote.hpp"
+#include "cli/usage.hpp"
 #include "cli/verbs.hpp"
 
 namespace berth::cli {
@@ -34,7 +32,7 @@ const std::vector<Verb>& verbs()
         {"attach", "Use an instance that somebody else made", attach_verb},
         {"detach", "Let a borrowed instance go", detach_verb},
         {"volume", "List or remove volumes", volume_verb},
-        {"template", "Fetch or import images, list or remove them", template_verb},
+        {"template", "Fetch, import, build, list or remove templates", template_verb},
         {"events", "Tell what happened to sandboxes", events_verb},
         {"gc", "Collect what is idle, overdue or left behind", gc_verb},
         {"exec", "Run a command in a sandbox that exists", exec_verb},
@@ -47,7 +45,7 @@ const std::vector<Verb>& verbs()
         {"exec-server", "Run commands and touch files of this machine for Codex", exec_server_verb},
         {"key", "Make, list or remove API keys of the server", key_verb},
         {"doctor", "Tell what works on this machine, and what would fix the rest", doctor_verb},
-        {"policy", "Show, check and explain policies", policy_verb},
+        {"policy", "Show, check, explain and prove policies", policy_verb},
         {"bench", "Measure against references in the same run", bench_verb},
         {"conformance", "Check that a backend does what every backend must", conformance_verb},
         {"completion", "Print a completion script for a shell", completion_verb},
@@ -68,6 +66,9 @@ int help_verb(int argc, char** argv)
             char* words[] = {name.data(), help.data(), nullptr};
             return verb.run(2, &words[0]);
         }
+        if (argv[1][0] != '-') // as in help --json
+            return report({.code = Code::Invalid, .message = unknown_verb(argv[1])},
+                          {.json = asks_json(argc, argv)});
     }
     std::cout << "berth: a safe place for every coding agent to run\n\n"
                  "  berth run -- sh -c 'echo hello from inside'\n"
@@ -93,18 +94,9 @@ int dispatch(int argc, char** argv)
     const std::string_view word = argv[1];
     if (word == "--help" || word == "-h") return help_verb(0, nullptr);
     if (word == "--version" || word == "-V") return version_verb(1, argv + 1);
-    std::vector<std::string> names;
-    for (const auto& verb : verbs()) {
+    for (const auto& verb : verbs())
         if (verb.name == word) return verb.run(argc - 1, argv + 1);
-        names.emplace_back(verb.name);
-    }
-    const std::string near = nearest(word, names);
-    const Error error{
-        .code = Code::Invalid,
-        .message = near.empty()
-                       ? fmt::format("unknown verb '{}' (see berth --help)", printable(word, 80))
-                       : fmt::format("unknown verb '{}', did you mean {}?", printable(word, 80), near)};
-    return report(error, {});
+    return report({.code = Code::Invalid, .message = unknown_verb(word)}, {.json = asks_json(argc, argv)});
 }
 
 /// What was printed is out, or it was no success. A reader that went away is not worth a word.
@@ -114,13 +106,11 @@ int finish_output(int code, std::string_view verb)
     std::cout.flush();
     if (std::cout.good()) return code;
     const int why = errno;
-    pollfd out{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
-    const bool reader_gone = ::poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0;
-    if (why != EPIPE && !reader_gone)
+    if (why != EPIPE && !reader_gone())
         say(why == 0 ? "the output could not be written"
                      : "writing the output: " + std::generic_category().message(why));
     if (code != 0) return code;
-    return verb == "run" || verb == "exec" || verb == "shell" ? kOwnFailure : exit_code(Code::Internal);
+    return own_failure(verb).value_or(exit_code(Code::Internal));
 }
 
 } // namespace
@@ -132,7 +122,9 @@ int main(int argc, char** argv)
     // A reader that goes away is an error of the write, never the end of us.
     std::signal(SIGPIPE, SIG_IGN);
     auto words = berth::cli::remote::take_server(argc, argv);
-    if (!words) return berth::cli::report(words.error(), {});
+    if (!words)
+        return berth::cli::report(words.error(), {.json = berth::cli::asks_json(argc, argv)},
+                                  berth::cli::own_failure(argc > 1 ? argv[1] : ""));
     const auto there = berth::cli::remote::run(*words);
     argc = static_cast<int>(words->rest.size());
     words->rest.push_back(nullptr);

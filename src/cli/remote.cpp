@@ -1,10 +1,12 @@
 #include "cli/remote.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/json_reader.hpp"
 #include "base/strings.hpp"
-#include "cli/exec_options.hpp"
+#include "cli/usage.hpp"
+#include "cli/verbs.hpp"
 
 namespace berth::cli::remote {
 
@@ -60,11 +62,19 @@ Result<Words> take_server(int argc, char** argv)
     return out;
 }
 
+bool works_there(std::string_view app)
+{
+    return std::ranges::any_of(
+        kVerbs, [&](const RemoteVerb& one) { return app == fmt::format("berth {}", one.name); });
+}
+
 std::optional<int> run(const Words& words)
 {
     if (!words.server || words.rest.size() < 2) return std::nullopt;
     const std::string_view verb = words.rest[1];
-    const Common common;
+    auto rest = words.rest;
+    const int argc = static_cast<int>(rest.size());
+    const Common common{.json = asks_json(argc, rest.data())};
     for (const auto& known : kLocal) {
         if (known != verb) continue;
         if (!words.by_option) return std::nullopt;
@@ -76,17 +86,15 @@ std::optional<int> run(const Words& words)
     for (const auto& one : kVerbs) {
         if (one.name != verb) continue;
         auto server = Server::open(*words.server);
-        if (!server)
-            return report(server.error(), common,
-                          verb == "exec" || verb == "shell" ? std::optional(kOwnFailure) : std::nullopt);
-        auto rest = words.rest;
-        return one.run(*server, static_cast<int>(rest.size()) - 1, rest.data() + 1);
+        if (!server) return report(server.error(), common, own_failure(verb));
+        return one.run(*server, argc - 1, rest.data() + 1);
     }
+    if (std::ranges::find(verbs(), verb, &Verb::name) == verbs().end()) return std::nullopt;
     return report({.code = Code::Unsupported,
-                   .message = fmt::format(
-                       "berth {} does not work with a server ({}): unset BERTH_SERVER to use it here",
-                       printable(verb, 40), printable(*words.server, 80))},
-                  common);
+                   .message = fmt::format("berth {} does not work with a server ({}): {} to use it here",
+                                          verb, printable(*words.server, 80),
+                                          words.by_option ? "leave --server out" : "unset BERTH_SERVER")},
+                  common, own_failure(verb));
 }
 
 } // namespace berth::cli::remote

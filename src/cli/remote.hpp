@@ -52,6 +52,8 @@ struct Words {
 };
 [[nodiscard]] Result<Words> take_server(int argc, char** argv);
 
+/// Whether the app of this name ("berth ls") is of a verb that works at a server.
+[[nodiscard]] bool works_there(std::string_view app);
 /// Runs a verb there. Nothing: it is one that is always about this machine.
 [[nodiscard]] std::optional<int> run(const Words& words);
 
@@ -76,6 +78,8 @@ int exec_verb(Server& server, int argc, char** argv);
 int logs_verb(Server& server, int argc, char** argv);
 int cp_verb(Server& server, int argc, char** argv);
 
+/// The error of a document {"error": …}; `otherwise` where it has none.
+[[nodiscard]] Error told_error(const json::Object& document, Error otherwise);
 [[nodiscard]] std::string text_of(const json::Object& object, std::string_view name);
 
 /// Server-sent events out of their bytes.
@@ -95,6 +99,7 @@ private:
 struct Followed {
     int code = 125;                     ///< as a shell has it; 125: nobody knows
     std::optional<int> signal;          ///< that killed it
+    bool timed_out = false;             ///< and why
     std::optional<std::uint64_t> after; ///< the last event that was seen
     bool closed = false;                ///< it is over, and everything was seen
 };

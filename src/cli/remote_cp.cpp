@@ -127,6 +127,7 @@ Result<int> download(Server& server, const CpWish& o, const CopyPath& from, cons
     const bool there = ::stat(to.path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
     BERTH_TRY(const auto target, file_target(to.path, there, from.name()));
     const std::string name = join(target.directory, target.name);
+    BERTH_CHECK(may_replace(AT_FDCWD, name));
     // One that breaks off changes nothing.
     const std::string part = fmt::format("{}.part-{}", name, random_hex(6));
     const UniqueFd file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));

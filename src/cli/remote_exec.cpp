@@ -109,7 +109,7 @@ Result<json::Object> start(Server& server, const std::string& sandbox, const Exe
 
 /// Stays with a command until it is over.
 Result<int> attend(Server& server, const ExecSpec& spec, const std::string& exec, bool json,
-                   const sigset_t& set, SteadyTime begun)
+                   const sigset_t& set)
 {
     std::optional<sys::RawTerminal> raw;
     if (spec.terminal) {
@@ -121,9 +121,7 @@ Result<int> attend(Server& server, const ExecSpec& spec, const std::string& exec
         input = std::jthread([&](const std::stop_token& stop) { feed_input(stop, server, exec); });
     const std::jthread signals([&](const std::stop_token& stop) { pass_signals(stop, server, exec, set); });
     BERTH_TRY(const auto ended, follow(server, {.exec = exec, .after = {}}, pass_on(json)));
-    if (spec.timeout && ended.signal == SIGKILL && system_clock().steady() - begun >= *spec.timeout)
-        return kTimedOut;
-    return ended.code;
+    return ended.timed_out ? kTimedOut : ended.code;
 }
 
 Result<int> run(Server& server, const Common& common, const std::string& ref, const ExecSpec& spec,
@@ -135,11 +133,10 @@ Result<int> run(Server& server, const Common& common, const std::string& ref, co
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
     if (spec.terminal) ::sigaddset(&set, SIGWINCH);
     if (!detach) ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    const auto begun = system_clock().steady();
     BERTH_TRY(const auto started, start(server, sandbox, spec));
     const auto id = text_of(started, "id");
     if (detach) return common.json ? print_document(started) : print(id + "\n");
-    return attend(server, spec, sandbox + "/execs/" + http_client::url_encode(id), common.json, set, begun);
+    return attend(server, spec, sandbox + "/execs/" + http_client::url_encode(id), common.json, set);
 }
 
 Result<int> run(Server& server, const ExecWish& o)

@@ -59,7 +59,9 @@ Result<Followed> follow(Server& server, const FollowWish& wish, const OnEvent& o
     const auto take = [&](const json::Object& event) -> Status {
         const auto* const number = event.if_contains("seq");
         if (number == nullptr || !number->is_int64()) {
-            return mine = fail(Code::Unavailable, "the server says: {}", printable(json::dump(event), 200));
+            return mine = std::unexpected(
+                       told_error(event, {.code = Code::Unavailable,
+                                          .message = "the server tells an event without a number"}));
         }
         out.after = static_cast<std::uint64_t>(number->get_int64());
         moved = true;
@@ -72,6 +74,9 @@ Result<Followed> follow(Server& server, const FollowWish& wish, const OnEvent& o
             out.signal = static_cast<int>(signal->get_int64());
             out.code = 128 + *out.signal;
         }
+        if (const auto* const late = event.if_contains("timed_out");
+            kind == "exit" && late != nullptr && late->is_bool())
+            out.timed_out = late->get_bool();
         out.closed = out.closed || kind == "closed";
         return mine = on_event(event);
     };
@@ -84,11 +89,13 @@ Result<Followed> follow(Server& server, const FollowWish& wish, const OnEvent& o
             target, [&](std::string_view bytes) { return reader.feed(bytes); },
             wish.wait ? std::chrono::milliseconds(kSilence) : std::chrono::milliseconds(kMoment));
         if (!mine) return std::unexpected(mine.error());
-        if (out.closed || (!wish.wait && (moved || !read || out.after))) break;
-        const bool lost =
+        if (out.closed) break;
+        const bool refused =
             !read && read.error().code != Code::Unavailable && read.error().code != Code::DeadlineExceeded;
+        if (refused) return std::unexpected(read.error());
+        if (!wish.wait && (moved || !read || out.after)) break;
         breaks = moved ? 0 : breaks + 1;
-        if (lost || breaks > kMostBreaks) {
+        if (breaks > kMostBreaks) {
             if (!read) return std::unexpected(read.error());
             break; // it ends again and again, and says nothing
         }

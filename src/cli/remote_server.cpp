@@ -24,21 +24,30 @@ Error refusal(const HttpAnswer& answer)
     Error out{.code = answer.status >= 500 ? Code::Unavailable : Code::Internal,
               .message = fmt::format("the server answers {}", answer.status)};
     const auto document = json::parse(answer.body);
-    if (!document || !document->is_object()) return out;
-    const auto error = json::Reader(*document).find("error");
-    if (!error || !*error) return out;
-    const auto text = [&](std::string_view name) -> std::string {
-        const auto there = (*error)->find(name);
-        if (!there || !*there) return {};
-        return printable((*there)->string().value_or(""), 400);
-    };
-    out.code = code_of(text("code"));
-    if (const auto message = text("message"); !message.empty()) out.message = message;
+    if (document && document->is_object()) out = told_error(document->get_object(), std::move(out));
     if (answer.status == 401) out.message += " (BERTH_API_KEY is ours)";
     return out;
 }
 
+/// A server keeps the keys of all tenants apart: "v1:TENANT:KEY".
+std::string_view own_key(std::string_view key)
+{
+    if (!key.starts_with("v1:")) return key;
+    const auto end = key.find(':', 3);
+    return end == std::string_view::npos ? key : key.substr(end + 1);
+}
+
 } // namespace
+
+Error told_error(const json::Object& document, Error otherwise)
+{
+    const auto* const error = document.if_contains("error");
+    if (error == nullptr || !error->is_object()) return otherwise;
+    otherwise.code = code_of(text_of(error->get_object(), "code"));
+    if (const auto message = text_of(error->get_object(), "message"); !message.empty())
+        otherwise.message = printable(message, 400);
+    return otherwise;
+}
 
 std::string text_of(const json::Object& object, std::string_view name)
 {
@@ -138,7 +147,7 @@ Result<std::string> Server::path_of(const std::string& ref)
         if (!one.is_object()) continue;
         const auto id = text_of(one.get_object(), "id");
         const auto key = text_of(one.get_object(), "key");
-        if (id == ref || text_of(one.get_object(), "name") == ref || key == ref || key.ends_with(":" + ref))
+        if (id == ref || text_of(one.get_object(), "name") == ref || key == ref || own_key(key) == ref)
             exact.push_back(id);
         else if (ref.size() >= 3 && (id.starts_with(ref) || id.starts_with("sbx_" + ref)))
             near.push_back(id);

@@ -2,6 +2,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <vector>
+
 #include <CLI/CLI.hpp>
 
 #include "backend/local/one_shot.hpp"
@@ -159,11 +162,18 @@ Result<int> run(const RunOptions& o)
     local::RunStreams streams;
     streams.in = STDIN_FILENO;
     int unwritten = 0;
+    const auto tell = [&](const ExecEvent& event, bool timed_out) {
+        const auto written = write_all(STDOUT_FILENO, event_line(event, timed_out));
+        if (!written && unwritten == 0 && written.error().sys.value() != EPIPE)
+            unwritten = written.error().sys.value();
+    };
+    std::vector<ExecEvent> last; // why it ended is known a moment later
     if (o.common.json)
         streams.on_event = [&](const ExecEvent& event) {
-            const auto written = write_all(STDOUT_FILENO, event_line(event));
-            if (!written && unwritten == 0 && written.error().sys.value() != EPIPE)
-                unwritten = written.error().sys.value();
+            if (event.kind == ExecEvent::Kind::Exit || event.kind == ExecEvent::Kind::Closed)
+                last.push_back(event);
+            else
+                tell(event, false);
         };
     std::optional<sys::RawTerminal> raw;
     if (exec.terminal) {
@@ -174,6 +184,8 @@ Result<int> run(const RunOptions& o)
         if (talkative()) say(what);
     });
     raw.reset();
+    for (const auto& event : last)
+        tell(event, outcome && outcome->timed_out && event.status.signal() == SIGKILL);
     if (!outcome) return std::unexpected(std::move(outcome).error());
     if (unwritten != 0) outcome->unwritten = unwritten;
     return finish(*outcome, o, exec);

@@ -30,7 +30,7 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& o)
         ->type_name("NAME");
     app.add_option("--template", o.root,
                    "What the root starts from: host, live, a directory, a tar file, or an image "
-                   "(oci:PATH[:TAG], docker-archive:FILE[:TAG]; on docker and e2b image:NAME)")
+                   "(oci:PATH[:TAG], docker-archive:FILE[:TAG], image:NAME)")
         ->type_name("TEMPLATE");
     app.add_option("--workspace", o.workspaces,
                    "Show a directory at its own path: DIR[:rw|:ro|:copy]; it becomes the "

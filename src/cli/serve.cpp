@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -239,7 +240,11 @@ int serve_verb(int argc, char** argv)
     app.add_option("--rate", o.rate,
                    "Requests a second of one tenant, with bursts of ten times as many (default: any number)")
         ->type_name("N")
-        ->check(CLI::NonNegativeNumber);
+        ->check([](const std::string& text) {
+            const double number = std::strtod(text.c_str(), nullptr);
+            return std::isfinite(number) && number >= 0 ? std::string{}
+                                                        : "it must be a number, and not negative";
+        });
     app.add_option("--max-sandboxes", o.sandboxes,
                    "Sandboxes of one tenant at once, stopped ones too (default: any number)")
         ->type_name("N");
@@ -252,7 +257,7 @@ int serve_verb(int argc, char** argv)
             ->check(CLI::Range(std::size_t{0}, kPoolMost));
     app.add_option("--connections", o.connections, "Connections at once (default 16000)")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero);
     add_codex_options(app, o.codex, "--codex-root");
     add_common(app, o.common);
     if (gathering(app)) return 0;

@@ -53,6 +53,22 @@ Status narrower_is_denied(Context& c)
     return same("what it could read", ran.out, "end\n");
 }
 
+Status narrower_by_pattern(Context& c)
+{
+    BERTH_TRY(const auto sandbox, c.shared());
+    BERTH_TRY(const auto dir, c.dir());
+    BERTH_CHECK(c.write(sandbox, dir + "/a.secret", "hidden"));
+    auto exec = Context::shell(
+        fmt::format("cd {}; cat a.secret 2>/dev/null; echo x 2>/dev/null > b.secret; cat b.secret "
+                    "2>/dev/null; echo open > c; cat c; rm c",
+                    dir));
+    exec.policy = reading_all();
+    exec.policy->files.push_back(rule(Access::Write, policy::Path{dir}));
+    exec.policy->files.push_back(rule(Access::Deny, policy::Glob{dir + "/*.secret"}));
+    BERTH_TRY(const auto ran, c.run(sandbox, exec));
+    return same("what it could do", ran.out, "open\n");
+}
+
 Status wider_is_refused(Context& c)
 {
     SandboxSpec spec = c.spec();
@@ -218,6 +234,10 @@ std::vector<Check> policy_checks()
     return {
         {kGroup, "a narrower command writes nothing, the next one does", exec, narrower_writes_nothing},
         {kGroup, "a narrower command does not read what it is denied", exec, narrower_is_denied},
+        {kGroup,
+         "a narrower command does not read what a pattern denies it, nor make it",
+         {Operation::ExecPolicy, Feature::Globs},
+         narrower_by_pattern},
         {kGroup,
          "a wider command is refused",
          {Operation::ExecPolicy, Feature::ReadOnlyPaths},

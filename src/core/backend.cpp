@@ -6,6 +6,7 @@
 
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "core/holds_time.hpp"
 #include "core/paused_time.hpp"
 #include "core/struck.hpp"
 
@@ -57,11 +58,12 @@ Task<Result<RunOutcome>> Backend::follow(SandboxHandle sandbox, ExecSpec exec, R
 {
     RunOutcome outcome;
     Feed input{.bytes = std::move(streams.input), .open = exec.input == ExecSpec::Stdin::Open};
-    SteadyTime deadline = exec.timeout ? now() + *exec.timeout : SteadyTime::max();
+    SteadyTime deadline = exec.timeout ? now() + *exec.timeout + keepers_turn(*this) : SteadyTime::max();
     SteadyTime look_at = deadline; // later while it is paused
     PausedTime paused = co_await PausedTime::begin(*this, sandbox, exec.timeout.has_value());
     std::uint64_t position = 0;
     bool exited = false;
+    bool killed = false;
     bool closed = false;
     while (!closed) {
         // Whoever does not read its input to the end has a right to; only its own end counts.
@@ -75,6 +77,10 @@ Task<Result<RunOutcome>> Backend::follow(SandboxHandle sandbox, ExecSpec exec, R
             if (streams.on_event) streams.on_event(event);
             if (event.kind == ExecEvent::Kind::Exit) {
                 outcome.status = event.status;
+                if (ended_by_itself(event.status))
+                    outcome.timed_out = false;
+                else if (exec.timeout && !outcome.timed_out)
+                    outcome.timed_out = co_await ended_by_time(*this, sandbox, exec.id, event.status);
                 exited = true;
                 deadline = look_at = now() + kLinger;
                 input.open = false;
@@ -82,17 +88,25 @@ Task<Result<RunOutcome>> Backend::follow(SandboxHandle sandbox, ExecSpec exec, R
             closed = closed || event.kind == ExecEvent::Kind::Closed;
         }
         if (closed || now() < look_at) continue;
-        if (exited || outcome.timed_out) break;
+        if (exited || killed) break;
         const auto look = co_await paused.look(*this, sandbox);
         deadline += look.more;
         look_at = look.paused ? std::max(deadline, now() + kPausedInterval) : deadline;
         if (now() < look_at) continue;
-        outcome.timed_out = true;
-        if (auto killed = co_await kill(sandbox, exec.id); !killed)
-            co_return std::unexpected(std::move(killed).error().while_doing("ending " + exec.id));
+        auto ended = co_await kill(sandbox, exec.id);
+        // One that has ended by now, by its keeper or by itself, says which with its exit.
+        if (!ended && ended.error().code != Code::NotFound)
+            co_return std::unexpected(std::move(ended).error().while_doing("ending " + exec.id));
+        killed = true;
+        outcome.timed_out = ended.has_value();
         deadline = look_at = now() + kDeathPatience;
     }
     BERTH_CO_TRY(auto ended, co_await wait(sandbox, exec.id, now()));
+    if (ended && !exited) { // of a log that nobody could read to its end in time
+        outcome.status = ended->status;
+        if (exec.timeout && !outcome.timed_out)
+            outcome.timed_out = co_await ended_by_time(*this, sandbox, exec.id, ended->status);
+    }
     if (ended) outcome.struck = std::move(ended->struck);
     co_return outcome;
 }

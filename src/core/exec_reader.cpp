@@ -2,6 +2,12 @@
 
 namespace berth {
 
+Status has_log(const ExecRecord& exec)
+{
+    if (!exec.outcome.starts_with(kNotStarted)) return {};
+    return fail(Code::NotFound, "{} has no log, it was {}", exec.id, exec.outcome);
+}
+
 Task<Result<std::vector<ExecEvent>>> ExecReader::next(SteadyTime until)
 {
     if (closed_) co_return std::vector<ExecEvent>{};

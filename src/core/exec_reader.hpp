@@ -4,8 +4,14 @@
 #include <vector>
 
 #include "core/backend.hpp"
+#include "core/record.hpp"
 
 namespace berth {
+
+/// What the outcome of an exec begins with that never ran; why follows.
+inline constexpr std::string_view kNotStarted = "not started: ";
+/// An exec that was not started has no log; the failure says why it was not.
+[[nodiscard]] Status has_log(const ExecRecord& exec);
 
 /// Reads the log of an exec on and on, through the death of whoever writes it.
 class ExecReader {

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "keeper/time.hpp"
 #include "keeper/wire_program.hpp"
 
 namespace berth::keeper {
@@ -100,6 +101,7 @@ void drop_client(int client)
             followers[i].exec = 0;
             close_fd(followers[i].eventfd);
         }
+    forget_time(client);
     call(SYS_close, clients[client] - 1);
     clients[client] = 0;
 }

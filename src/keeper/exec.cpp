@@ -34,6 +34,7 @@ Exec* claim_slot()
     *free = Exec{};
     free->input = free->source[0] = free->source[1] = free->log[0] = free->log[1] = free->index = -1;
     free->owner = -1;
+    free->time.pauses = free->time.frozen = free->time.kill = -1;
     return free;
 }
 
@@ -47,7 +48,16 @@ void release(Exec& x)
     }
     close_fd(x.index);
     drop_held(x);
+    drop(x.time);
     x.state = State::Unknown;
+}
+
+void drop(Time& time)
+{
+    close_fd(time.pauses);
+    close_fd(time.frozen);
+    close_fd(time.kill);
+    time.limit = 0;
 }
 
 void drop_held(Exec& x)

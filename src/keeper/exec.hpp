@@ -5,6 +5,14 @@
 
 namespace berth::keeper {
 
+/// How long a command may run, and what that is held by. Descriptors are -1 where there is none.
+struct Time {
+    u64 limit;         ///< ns; 0: for ever
+    u64 paused_before; ///< ms, of the sandbox until it began
+    int pauses, frozen;
+    int kill; ///< ends its group
+};
+
 /// One command and its log. A slot with state Unknown is free.
 struct Exec {
     u64 id;
@@ -37,6 +45,12 @@ struct Exec {
     u64 write; ///< last write id, and what it was answered
     std::int64_t write_answer;
 
+    Time time;
+    u64 begun;   ///< steady time
+    u64 look_at; ///< steady time of the next look at its time; 0: never
+    int unclear; ///< looks that did not tell whether it is paused
+    bool overdue;
+
     int owner; ///< client to notify, or -1
     u64 request;
 };
@@ -54,6 +68,8 @@ Exec* claim_slot();
 
 /// Closes whatever it still holds and frees the slot.
 void release(Exec& x);
+/// Closes what comes with a time; there is none then.
+void drop(Time& time);
 /// What it holds for others: once nobody can write for it any more.
 void drop_held(Exec& x);
 

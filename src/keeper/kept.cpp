@@ -13,6 +13,7 @@
 #include "keeper/modes.hpp"
 #include "keeper/output.hpp"
 #include "keeper/requests.hpp"
+#include "keeper/time.hpp"
 
 namespace berth::keeper {
 namespace {
@@ -103,6 +104,7 @@ void reap()
         if (!(x->flags & kTerminal)) close_fd(x->input);
         x->status = status;
         x->state = State::Exited;
+        end_time(*x);
         settle(*x);
         tell_exit(*x);
     }
@@ -206,6 +208,7 @@ int keep_until_stopped(int argc, char** argv, int first, u64 more)
     for (;;) {
         u64 wake = kNever;
         repeat_records(wake);
+        hold_times(wake);
         if (may_stop(wake)) return 0;
         if (launch_pending()) {
             check_launch();

@@ -15,6 +15,7 @@
 #include "keeper/requests.hpp"
 #include "keeper/spawn.hpp"
 #include "keeper/terminal.hpp"
+#include "keeper/time.hpp"
 
 namespace berth::keeper {
 namespace {
@@ -186,6 +187,7 @@ Exec* claim(const Message& m, u64 id, std::uint32_t flags, u64 limit)
     x->limit = limit;
     x->owner = m.client;
     x->request = m.header.request;
+    begin_time(*x);
     return x;
 }
 

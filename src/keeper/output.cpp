@@ -18,6 +18,7 @@ constexpr u64 kTail = kPage; // of the index, kept for what is told last: gaps, 
 constexpr u64 kNoPromise = ~u64{0};
 constexpr u64 kHoleStep = 1 << 20;
 constexpr int kWidePipe = 1 << 20;
+constexpr std::size_t kMove = 262144; // at once, and so in one record, which is read at once
 constexpr int kSmallRead = 4096;
 constexpr u64 kRest = 200'000;       // ns, after a small read
 constexpr u64 kLongRest = 5'000'000; // ns, once the index is long
@@ -158,6 +159,27 @@ bool store(Exec& x, int stream, std::size_t n)
     return told && written == n;
 }
 
+/// What a busy command prints goes from its pipe into the file without a stop in our memory, and in larger
+/// pieces: a third of the time that it takes (measured). 0: take() looks what there is, which is right in
+/// every case.
+long move(Exec& x, int stream)
+{
+    if (!x.wide[stream] || x.drop_tail || x.gap_open[stream] || !tell_start(x) || !reserve(x)) return 0;
+    u64 at = x.bytes[stream];
+    const std::size_t most = x.limit < 8 * kMove ? kBuffer : kMove; // a small log is not to grow by leaps
+    const long n = call(SYS_splice, x.source[stream], nullptr, x.log[stream], &at, most, SPLICE_F_NONBLOCK);
+    if (n <= 0) return 0;
+    const auto size = static_cast<std::uint32_t>(n);
+    if (append(x, kind_of(x, stream), x.bytes[stream], size, 0)) {
+        x.bytes[stream] += size;
+    } else {
+        lose(x, stream, size); // as in store()
+        retry_at = steady_ns() + kRetry;
+    }
+    bound(x, stream);
+    return n;
+}
+
 void end_of_stream(Exec& x, int stream)
 {
     // A pty has one descriptor for both ways; its input ends with it.
@@ -168,14 +190,18 @@ void end_of_stream(Exec& x, int stream)
 /// Bytes read, 0 at the end, negative errno when nothing is there.
 long take(Exec& x, int stream)
 {
-    const long n = call(SYS_read, x.source[stream], buffer, kBuffer);
-    if (n == -EAGAIN || n == -EINTR) return n;
-    if (n <= 0) { // 0, or EIO: nobody has the other side of the terminal open
-        end_of_stream(x, stream);
-        return 0;
+    long n = move(x, stream);
+    if (n == 0) {
+        n = call(SYS_read, x.source[stream], buffer, kBuffer);
+        if (n == -EAGAIN || n == -EINTR) return n;
+        if (n <= 0) { // 0, or EIO: nobody has the other side of the terminal open
+            end_of_stream(x, stream);
+            return 0;
+        }
+        if (!store(x, stream, static_cast<std::size_t>(n))) retry_at = steady_ns() + kRetry;
+        if (!x.drop_tail) bound(x, stream);
     }
-    if (!store(x, stream, static_cast<std::size_t>(n))) retry_at = steady_ns() + kRetry;
-    if (!x.drop_tail) bound(x, stream);
+    // However it came: the pace is what bounds the index.
     if (n < kSmallRead) {
         if (x.records > kLongIndex)
             x.rest_until[stream] = steady_ns() + kLongRest;

@@ -9,6 +9,7 @@
 #include "keeper/launch.hpp"
 #include "keeper/output.hpp"
 #include "keeper/terminal.hpp"
+#include "keeper/time.hpp"
 
 namespace berth::keeper {
 
@@ -163,6 +164,7 @@ void serve(int client)
     case Type::Dial: dial(m); break;
     case Type::Ping: reply_ok(m, 0, static_cast<u64>(call(SYS_getpid))); break;
     case Type::Stop: stop(m); break;
+    case Type::Time: expect_time(m); break;
     default: break; // check_request let no other through
     }
     close_descriptors(m);

@@ -26,6 +26,17 @@ constexpr std::uint32_t descriptors_of(const AdoptRequest& r)
     return (r.flags & kStdin ? 6u : 5u) + r.held;
 }
 
+constexpr std::uint32_t descriptors_of(const TimeRequest& r)
+{
+    return (r.flags & kPauses ? 2u : 0u) + (r.flags & kKillFile ? 1u : 0u);
+}
+
+constexpr bool good_time(const TimeRequest& r)
+{
+    if (r.exec == 0 || r.time == 0 || r.time > kMaxTime || r.reserved != 0) return false;
+    return (r.flags & ~kAllTimeFlags) == 0;
+}
+
 constexpr bool good_limit(std::uint64_t limit) { return limit >= kMinLogLimit && limit <= kMaxLogLimit; }
 
 constexpr bool good_exec(const ExecRequest& r, std::size_t length, std::uint32_t descriptors)
@@ -71,6 +82,12 @@ inline int check_request(const char* bytes, std::size_t length, std::uint32_t de
         if (r.exec == 0 || r.pid <= 1 || !good_limit(r.log_limit)) return kInvalid;
         if (r.held > kMaxHeld || r.reserved != 0) return kInvalid;
         if (r.flags & ~(kStdin | kTerminal | kNotify | kPace)) return kInvalid;
+        return descriptors == descriptors_of(r) ? 0 : kBadMessage;
+    }
+    case Type::Time: {
+        if (length != sizeof(TimeRequest)) return kBadMessage;
+        const auto r = load<TimeRequest>(bytes);
+        if (!good_time(r)) return kInvalid;
         return descriptors == descriptors_of(r) ? 0 : kBadMessage;
     }
     case Type::List:

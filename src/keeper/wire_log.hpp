@@ -20,7 +20,10 @@ struct IndexHead {
     std::uint64_t limit;
     std::uint64_t gap_start[2]; ///< end of the kept beginning; the same for ever
     std::uint64_t gap_end[2];   ///< grows; bytes from gap_start to here are gone. 0: no gap
-    std::uint64_t reserved[2];
+    /// Wall clock, ns: when the keeper ended it because its time was over. Written before it is killed; it
+    /// may have ended by itself in that moment, which its status tells. 0: the keeper did not.
+    std::uint64_t overdue;
+    std::uint64_t reserved;
 };
 
 struct Record {

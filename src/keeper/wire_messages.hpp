@@ -34,6 +34,7 @@ enum class Type : std::uint32_t {
     Dial,
     Ping,
     Stop,
+    Time, ///< how long the exec that this client asks for next may run; a keeper of before refuses it
     Ok = 100,
     Err,
     Exit, ///< an exec with `kNotify` ended; carries the number of its EXEC request
@@ -107,6 +108,22 @@ struct AdoptRequest {
     std::int32_t pid;
     std::uint32_t flags;
     std::uint32_t held;
+    std::uint32_t reserved;
+};
+
+/// TIME: said before the EXEC or the ADOPT of this exec, by the same client, so that nobody can be killed
+/// between the two. What the keeper needs for it comes along, in the order of the flags.
+enum TimeFlags : std::uint32_t {
+    kPauses = 1,   ///< two: the record of the sandbox's pauses, and the file that says whether it is frozen
+    kKillFile = 2, ///< one: what ends everybody in the exec's group when "1" is written to it
+};
+inline constexpr std::uint32_t kAllTimeFlags = 3;
+inline constexpr std::uint64_t kMaxTime = std::uint64_t{1} << 62; ///< ns
+struct TimeRequest {
+    Header header;
+    std::uint64_t exec;
+    std::uint64_t time; ///< ns from its start, those in which the sandbox is paused not counted
+    std::uint32_t flags;
     std::uint32_t reserved;
 };
 
@@ -202,6 +219,7 @@ constexpr int exit_code_of_failure(Step step, std::int32_t error)
 }
 
 static_assert(sizeof(Header) == 16 && sizeof(ExecRequest) == 104 && sizeof(AdoptRequest) == 48);
+static_assert(sizeof(TimeRequest) == 40);
 static_assert(sizeof(Reply) == 48 && sizeof(Item) == 64 && sizeof(Report) == 16);
 
 } // namespace berth::keeper

@@ -102,6 +102,12 @@ Result<std::vector<ExecEvent>> ExecFollower::next(Deadline until)
     }
 }
 
+Result<bool> ExecFollower::overdue() const
+{
+    BERTH_TRY(const auto head, log_.head());
+    return head.overdue != 0;
+}
+
 std::optional<Result<std::vector<ExecEvent>>> ExecFollower::next_at_once()
 {
     if (waits_) return std::nullopt;

@@ -43,6 +43,8 @@ public:
     [[nodiscard]] int wake_descriptor() const noexcept { return wake_.get(); }
     [[nodiscard]] int keeper_descriptor() const noexcept { return keeper_ ? keeper_->socket() : -1; }
     [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+    /// The keeper has ended it because its time was over.
+    [[nodiscard]] Result<bool> overdue() const;
 
 private:
     ExecFollower(ExecLog log, std::uint64_t from) : log_(std::move(log)), position_(from) {}

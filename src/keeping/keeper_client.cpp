@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/io.hpp"
+#include "base/strings.hpp"
 #include "keeper/wire_program.hpp"
 #include "sys/socket.hpp"
 
@@ -196,6 +197,30 @@ Status KeeperClient::ping()
         return fail(Code::Unsupported, "the keeper speaks version {}, this program {}", reply.version,
                     keeper::kVersion);
     return {};
+}
+
+Result<bool> KeeperClient::expect_time(std::uint64_t exec, const KeeperTime& time)
+{
+    auto r = request<keeper::TimeRequest>(Type::Time);
+    r.exec = exec;
+    r.time = static_cast<std::uint64_t>(time.limit.count());
+    std::vector<int> fds;
+    if (time.pauses >= 0) {
+        r.flags |= keeper::kPauses;
+        fds = {time.pauses, time.frozen};
+    }
+    if (time.kill >= 0) {
+        r.flags |= keeper::kKillFile;
+        fds.push_back(time.kill);
+    }
+    if (time.limit.count() <= 0 || !keeper::good_time(r))
+        return fail(Code::Invalid, "exec {}: no keeper holds a time of {}", exec, show(time.limit));
+    BERTH_TRY(const Answer answer, ask(bytes_of(r), fds, "hold a time"));
+    if (answer.type() == Type::Ok && !answer.descriptor) return true;
+    if (answer.type() != Type::Err)
+        return fail(Code::Internal, "the keeper gave an answer to another question: hold a time");
+    if (answer.reply().error == EBADMSG) return false;
+    return refused(answer.reply(), "hold a time");
 }
 
 Result<Launched> KeeperClient::exec(const KeeperExec& what, const ExecLog& log)

@@ -34,6 +34,14 @@ struct KeeperExec {
     std::uint64_t file_size = keeper::kKeepLimit, cpu_seconds = keeper::kKeepLimit;
 };
 
+/// How long a command may run, and what the keeper needs to hold it; descriptors are borrowed, -1: there is
+/// none.
+struct KeeperTime {
+    std::chrono::nanoseconds limit{0};
+    int pauses = -1, frozen = -1; ///< both or neither
+    int kill = -1;                ///< cgroup.kill of its group
+};
+
 /// A command that somebody else started in the sandbox (one with a narrower policy), to be logged and
 /// reaped by the keeper, whose child it has become. Usually it sends this itself before its execve.
 struct KeeperAdopt {
@@ -72,6 +80,9 @@ public:
     [[nodiscard]] int socket() const noexcept { return socket_.get(); }
 
     [[nodiscard]] Status ping();
+    /// For the exec or the adoption that this conversation asks for next. False: a keeper that holds no
+    /// times, of a program before this one.
+    [[nodiscard]] Result<bool> expect_time(std::uint64_t exec, const KeeperTime& time);
     [[nodiscard]] Result<Launched> exec(const KeeperExec& what, const ExecLog& log);
     [[nodiscard]] Status adopt(const KeeperAdopt& what, const ExecLog& log);
     [[nodiscard]] Result<std::vector<keeper::Item>> list();

@@ -7,6 +7,7 @@
 #include "base/blocking_pool.hpp"
 #include "core/backend.hpp"
 #include "core/file_attributes.hpp"
+#include "core/holds_time.hpp"
 #include "core/tells_workspace.hpp"
 #include "image/tree_reader.hpp"
 #include "keeping/exec_follower.hpp"
@@ -25,10 +26,15 @@ struct Trees {
 
 /// The half of a backend that is the same wherever a keeper runs on this machine: files, trees, ports and
 /// watches by way of the keeper's root, and the logs of execs. How one gets at an instance is the other half.
-class KeptBackend : public Backend, public TellsWorkspace, public FileAttributes, public WatchesOne {
+class KeptBackend : public Backend,
+                    public TellsWorkspace,
+                    public FileAttributes,
+                    public WatchesOne,
+                    public HoldsTime {
 public:
     Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,
                                                      std::uint64_t from, SteadyTime until) override;
+    Task<Result<bool>> overdue(SandboxHandle sandbox, std::string exec) override;
     Task<Result<std::string>> read_file(SandboxHandle sandbox, FilePath file, Bytes limit) override;
     Task<Status> write_file(SandboxHandle sandbox, FilePath file, std::string bytes,
                             std::optional<unsigned> mode) override;

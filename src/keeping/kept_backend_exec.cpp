@@ -40,6 +40,12 @@ Task<Result<std::vector<ExecEvent>>> KeptBackend::read_events(SandboxHandle sand
     }
 }
 
+Task<Result<bool>> KeptBackend::overdue(SandboxHandle sandbox, std::string exec)
+{
+    BERTH_CO_TRY(const auto follower, co_await follower_of(std::move(sandbox), std::move(exec), 0));
+    co_return co_await pool_.call([&] { return follower.overdue(); });
+}
+
 void KeptBackend::expect_reader(std::string native, std::string exec, ExecFollower follower)
 {
     followers_.put(std::move(native), std::move(exec), std::move(follower));

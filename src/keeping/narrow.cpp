@@ -3,7 +3,9 @@
 // makes a further mount namespace, puts the narrower walls up and clones the command, which names
 // itself to the keeper and is adopted when P ends. So its log and its exit are as safe as those of
 // every other exec. Landlock is no second wall here but the only one against looking into a
-// sibling's root through /proc; without it the request is refused.
+// sibling's root through /proc; without it the request is refused. Deny patterns are held by a supervisor of
+// the command's own, which P clones before it: the keeper's child like the command, in the same groups, and
+// gone when nobody is left under the filter.
 #include "keeping/narrow.hpp"
 
 #include <fcntl.h>
@@ -32,6 +34,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 10s;
+constexpr std::uint32_t kWalls = 1, kCommand = 2, kSupervisor = 3; ///< blocks
+
+std::string command_label(const ExecSpec& spec)
+{
+    return fmt::format("command {}", printable(spec.argv.front()));
+}
 
 /// The command's streams: its ends, and those that go to the keeper.
 struct Streams {
@@ -40,18 +48,21 @@ struct Streams {
 };
 
 /// A terminal of the sandbox's own devpts, opened from outside.
-Status open_terminal(int root, TerminalSize size, Streams& streams)
+Status open_terminal(const NarrowStart& start, TerminalSize size, Streams& streams)
 {
     open_how how{};
     how.flags = O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS;
-    UniqueFd master(static_cast<int>(::syscall(SYS_openat2, root, "dev/pts/ptmx", &how, sizeof how)));
+    UniqueFd master(static_cast<int>(::syscall(SYS_openat2, start.root, "dev/pts/ptmx", &how, sizeof how)));
     if (!master) return fail_errno("opening a terminal of the sandbox");
     int unlock = 0;
     if (::ioctl(master.get(), TIOCSPTLCK, &unlock) != 0)
         return fail_errno("unlocking a terminal of the sandbox");
     UniqueFd slave(::ioctl(master.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
     if (!slave) return fail_errno("opening the other end of a terminal of the sandbox");
+    // By its path, too, it is the command's.
+    if (start.terminal_owner && ::fchown(slave.get(), *start.terminal_owner, static_cast<gid_t>(-1)) != 0)
+        return fail_errno("giving a terminal to the command's user");
     const winsize window{.ws_row = size.rows, .ws_col = size.columns, .ws_xpixel = 0, .ws_ypixel = 0};
     ::ioctl(master.get(), TIOCSWINSZ, &window);
     streams.in.reset(::fcntl(slave.get(), F_DUPFD_CLOEXEC, 3));
@@ -61,11 +72,12 @@ Status open_terminal(int root, TerminalSize size, Streams& streams)
     return {};
 }
 
-Result<Streams> make_streams(const ExecSpec& spec, int root)
+Result<Streams> make_streams(const NarrowStart& start)
 {
+    const ExecSpec& spec = *start.exec;
     Streams streams;
     if (spec.terminal) {
-        BERTH_CHECK(open_terminal(root, *spec.terminal, streams));
+        BERTH_CHECK(open_terminal(start, *spec.terminal, streams));
         return streams;
     }
     BERTH_TRY(auto out, make_pipe());
@@ -111,7 +123,7 @@ void add_entry(sys::StepList& list, const NarrowStart& start, sys::Slot parent)
     for (const int tasks : start.tasks) list.write_fd(list.borrow(tasks), "0");
     stage(list, parent, "entering the sandbox");
     list.set_namespace(list.borrow(start.keeper_pidfd), start.namespaces);
-    list.clone(CLONE_NEWNS | (start.own_network ? CLONE_NEWNET : 0), 1, SIGCHLD);
+    list.clone(CLONE_NEWNS | (start.own_network ? CLONE_NEWNET : 0), kWalls, SIGCHLD);
     list.wait_child();
 }
 
@@ -126,12 +138,21 @@ Status add_walls(sys::StepList& list, const NarrowStart& start, sys::Slot parent
     add_limits(list, start.limits);
     if (start.users >= 0) list.set_namespace(list.borrow(start.users), CLONE_NEWUSER);
     if (start.changes_ids) list.ids(0, 0, true);
+    const auto forbid = [&] {
+        list.no_new_privs();
+        add_landlock(list, start.site.files, start.landlock_abi, Domain::Always);
+    };
+    if (start.supervision != nullptr) {
+        // In the same landlock domain: what the command may not look into, it cannot make its supervisor.
+        forbid();
+        stage(list, parent, "starting the supervisor of deny patterns");
+        start.supervision->add_process(list, kSupervisor);
+    }
     list.drop_caps(start.caps, start.caps);
     if (start.changes_ids && start.user.uid != 0) list.ids(start.user.uid, start.user.gid, false);
-    list.no_new_privs();
-    add_landlock(list, start.site.files, start.landlock_abi, Domain::Always);
+    if (start.supervision == nullptr) forbid();
     stage(list, parent, "starting the command");
-    list.clone(0, 2, SIGCHLD);
+    list.clone(0, kCommand, SIGCHLD);
     return {};
 }
 
@@ -164,8 +185,13 @@ void add_command(sys::StepList& list, const NarrowStart& start, const Streams& s
     add_open_files(list, start.limits);
     // The filter comes last: it takes clone3, by which P has made this process.
     list.say("installing the filter");
-    add_filter(list, start.filter);
-    list.say(fmt::format("command {}", printable(spec.argv.front())));
+    if (start.supervision != nullptr)
+        start.supervision->add_filter(list, start.filter);
+    else
+        add_filter(list, start.filter);
+    list.say(command_label(spec));
+    if (start.supervision != nullptr)
+        return start.supervision->add_command(list, start.programs, spec.argv, start.env);
     if (const int program = program_of(spec.id); program >= 0)
         list.exec(list.borrow(program), spec.argv, start.env);
     else
@@ -205,15 +231,17 @@ Status start_narrow(const NarrowStart& start, KeeperClient& keeper)
         return fail(Code::Exhausted, "a command may protect at most {} names that do not exist yet, not {}",
                     keeper::kMaxHeld, start.locks.size());
     BERTH_TRY(const auto number, keeper_id(spec.id));
-    BERTH_TRY(const auto streams, make_streams(spec, start.root));
+    BERTH_TRY(const auto streams, make_streams(start));
     sys::StepList list;
     const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     const auto parent = list.borrow(self.get());
     add_entry(list, start, parent);
     BERTH_CHECK(add_walls(list, start, parent));
-    // The command itself speaks first in the conversation, and then the keeper to us.
+    if (start.time != nullptr) start.time->tell(keeper, number);
+    // Then the command itself speaks in the conversation, and then the keeper to us.
     add_command(list, start, streams, keeper.socket(),
                 adopt_message(number, keeper.next_request(), spec, start.locks.size()));
+    if (start.supervision != nullptr) start.supervision->add_block(list, start.caps, !start.changes_ids);
     // Its children live among hostile processes with the same user, who can stop, kill and trace them.
     const sys::LaunchOptions options{.cgroup = start.birth_directory};
     BERTH_TRY(const auto launched, start.spawner != nullptr ? start.spawner->launch_apart(list, options)
@@ -224,6 +252,10 @@ Status start_narrow(const NarrowStart& start, KeeperClient& keeper)
     while (::waitid(P_PIDFD, static_cast<id_t>(launched.child.pidfd.get()), &ended, WEXITED | __WALL) < 0 &&
            errno == EINTR) {
     }
+    // The same words as for a command that the keeper starts.
+    if (!started && started.error().message.starts_with(command_label(spec)))
+        return std::unexpected(
+            start_error(keeper::Step::Command, started.error().sys.value(), spec, start.cwd));
     BERTH_CHECK(started);
     return keeper.await_adoption(number);
 }

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/exec_spec.hpp"
 #include "keeping/account.hpp"
+#include "keeping/exec_time.hpp"
 #include "keeping/keeper_client.hpp"
 #include "keeping/rule_site.hpp"
+#include "keeping/supervision.hpp"
 #include "sys/seccomp.hpp"
 #include "sys/spawner.hpp"
 
@@ -30,19 +33,22 @@ struct NarrowStart {
     RuleSite site;
     int landlock_abi = 0;
     sys::FilterOptions filter;
-    std::uint64_t caps = 0; ///< kept
-    std::string label;      ///< what the security module is told for the program; empty: nothing
+    std::uint64_t caps = 0;                   ///< kept
+    const Supervision* supervision = nullptr; ///< holds the deny patterns, where there are any
+    std::string label; ///< what the security module is told for the program; empty: nothing
 
     int keeper_pidfd = -1;
-    std::uint64_t namespaces = 0;    ///< of the keeper's, to be entered
-    bool own_network = false;        ///< nothing but a loopback of its own
-    int users = -1;                  ///< the sandbox's user namespace, entered late; -1: none
-    bool changes_ids = true;         ///< it has more than one id
-    std::vector<int> tasks;          ///< files that "0" is written to, to be in its groups
-    int birth_directory = -1;        ///< of a v2 group
-    std::vector<int> locks;          ///< held by the keeper as long as the command lives
-    int root = -1;                   ///< the sandbox's root, where a terminal comes from
-    sys::Spawner* spawner = nullptr; ///< launches in our stead, where there is one
+    std::uint64_t namespaces = 0;                ///< of the keeper's, to be entered
+    bool own_network = false;                    ///< nothing but a loopback of its own
+    int users = -1;                              ///< the sandbox's user namespace, entered late; -1: none
+    bool changes_ids = true;                     ///< it has more than one id
+    std::vector<int> tasks;                      ///< files that "0" is written to, to be in its groups
+    int birth_directory = -1;                    ///< of a v2 group
+    std::vector<int> locks;                      ///< held by the keeper as long as the command lives
+    int root = -1;                               ///< the sandbox's root, where a terminal comes from
+    std::optional<std::uint32_t> terminal_owner; ///< its user's number outside, where that is not ours
+    sys::Spawner* spawner = nullptr;             ///< launches in our stead, where there is one
+    const ExecTime* time = nullptr;              ///< null: it may run for ever
 };
 
 /// Returns when the command runs and the keeper has it. `keeper` is a conversation for nothing else.

@@ -47,11 +47,11 @@ Record read_record(int directory)
 
 Status write_record(int directory, const Record& record)
 {
-    // Not synced, for it means nothing after the machine went down; two numbers are written at once.
-    const UniqueFd file(
-        ::openat(directory, kRecord, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+    // Not synced, for it means nothing after the machine went down; two numbers are written at once, over
+    // those of before: keepers have the file open, and must never see it empty.
+    const UniqueFd file(::openat(directory, kRecord, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file) return fail_errno("recording a pause");
-    return write_all(file.get(), fmt::format("{} {}", record.before, record.since));
+    return write_all(file.get(), fmt::format("{:020} {:020}", record.before, record.since));
 }
 
 bool turn_is_free(int directory)
@@ -61,6 +61,11 @@ bool turn_is_free(int directory)
 }
 
 } // namespace
+
+UniqueFd open_pauses(int directory)
+{
+    return UniqueFd(::openat(directory, kRecord, O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
 
 /// Two locks, like a door and the room behind it. Those who start hold the door for as long as it takes to
 /// step in; who wants to freeze keeps it shut until the room is empty. With the room alone there would
@@ -132,12 +137,21 @@ Status pause_execs(int directory, sys::SandboxGroup& execs)
     return done;
 }
 
+Status end_pause(int directory, sys::SandboxGroup& execs)
+{
+    BERTH_TRY(const auto present, look_paused(directory, execs));
+    // How long it was before it ends: whoever is killed in between leaves a record that is right but for
+    // that moment, and keepers do not take a pause for time that a command has used.
+    BERTH_CHECK(
+        write_record(directory, {.before = present.in_all.count(), .since = present.asked ? ticks() : 0}));
+    BERTH_CHECK(execs.thaw());
+    return write_record(directory, {.before = present.in_all.count(), .since = 0});
+}
+
 Status resume_execs(int directory, sys::SandboxGroup& execs)
 {
     BERTH_TRY(const auto turn, Turn::take(directory, Turn::Kind::Freeze));
-    BERTH_TRY(const auto present, look_paused(directory, execs));
-    BERTH_CHECK(execs.thaw());
-    return write_record(directory, {.before = present.in_all.count(), .since = 0});
+    return end_pause(directory, execs);
 }
 
 } // namespace berth::keeping

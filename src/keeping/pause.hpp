@@ -54,10 +54,14 @@ struct Paused {
     bool asked = false; ///< by somebody's word, not for the moment of a copy
     std::chrono::milliseconds in_all{0};
 };
+/// The record of it in the directory; empty where it cannot be opened.
+[[nodiscard]] UniqueFd open_pauses(int directory);
 [[nodiscard]] Result<Paused> look_paused(int directory, const sys::SandboxGroup& execs);
 
 /// Freeze and thaw with a record of the time. Paused, or running, already is success.
 [[nodiscard]] Status pause_execs(int directory, sys::SandboxGroup& execs);
 [[nodiscard]] Status resume_execs(int directory, sys::SandboxGroup& execs);
+/// The same, for whoever changes the instance and lets nobody else.
+[[nodiscard]] Status end_pause(int directory, sys::SandboxGroup& execs);
 
 } // namespace berth::keeping

@@ -27,7 +27,7 @@ constexpr auto kLongestBreath = 20ms;
 constexpr auto kLookAgain = 1s; // for another process that wrote a log and is gone
 constexpr auto kSettlePatience = 5s;
 constexpr auto kHeardPatience = 5s;
-constexpr auto kKillPatience = 2s;
+constexpr auto kKillPatience = 10s;
 constexpr auto kTakePatience = 10s; // for whoever has an exec to let it go
 
 SteadyTime now() { return system_clock().steady(); }
@@ -129,12 +129,12 @@ Result<ExecLog> RelayedExecs::attend(const std::string& native, const std::strin
     BERTH_TRY(auto written, open_log(directory.get(), exec, ExecLog::Access::Repair));
     BERTH_TRY(const bool ended_meanwhile, written.closed());
     if (ended_meanwhile) return log;
-    BERTH_TRY(const auto begun, written.records(0, 1));
-    // Its starter was killed before it heard that it runs; the session ends by itself.
-    if (begun.empty()) {
+    // Its starter was killed before it asked anybody.
+    if (!written.head()) {
         BERTH_CHECK(written.repair(system_clock().now()));
         return log;
     }
+    // A log without a beginning: nobody heard that it runs, and it may all the same.
     BERTH_TRY(auto writer, LogWriter::go_on(std::move(written)));
     BERTH_TRY(ours, go_on_({.native = native,
                             .exec = exec,
@@ -293,13 +293,13 @@ void RelayedExecs::end_all(const std::string& native, std::chrono::milliseconds 
     for (const auto& one : *all) {
         if (!one.running) continue;
         const auto running = take(native, one.id);
-        if (running && (*running)->signal(SIGTERM)) ending.push_back(*running);
+        if (running && (grace.count() == 0 || (*running)->signal(SIGTERM))) ending.push_back(*running);
     }
     const auto until = now() + grace;
-    for (const auto& one : ending) one->wait_done(until);
+    if (grace.count() > 0)
+        for (const auto& one : ending) one->wait_done(until);
     // What is left is killed by whoever stands beside it, so that its end is known.
-    for (const auto& one : ending)
-        if (!one->done()) (void)one->kill();
+    std::erase_if(ending, [](const ExecPtr& one) { return one->done() || !one->kill(); });
     const auto last = now() + kKillPatience;
     for (const auto& one : ending) one->wait_done(last);
 }

@@ -52,7 +52,8 @@ struct RelayedWish {
 class RelayedExecs {
 public:
     using ExecPtr = std::shared_ptr<RelayedExec>;
-    /// The directory of an instance; goes on with an exec that another process has left.
+    /// The directory of an instance; goes on with an exec that another process has left. Where the writer
+    /// knows no process, whoever started it was killed before it heard whether it runs.
     using Directory = std::function<Result<UniqueFd>(const std::string& native)>;
     using GoOn = std::function<Result<ExecPtr>(RelayedWish wish)>;
 
@@ -80,7 +81,7 @@ public:
     [[nodiscard]] Result<std::vector<ExecInfo>> list(const std::string& native);
     [[nodiscard]] Status settle(const std::string& native, const std::string& exec);
     [[nodiscard]] Result<int> pid(const std::string& native, const std::string& exec);
-    /// TERM to whatever runs and can be reached, and KILL after `grace`.
+    /// TERM to whatever runs and can be reached, unless there is no `grace`, and KILL after it.
     void end_all(const std::string& native, std::chrono::milliseconds grace);
     /// Nobody of this process has anything of the instance any more.
     void let_go(const std::string& native);

@@ -29,26 +29,40 @@ namespace berth::keeping {
 
 namespace {
 
-constexpr std::uint32_t kBlock = 1;
-
-Result<UniqueFd> make_image()
+Result<UniqueFd> make_image(mode_t mode)
 {
     const auto size = static_cast<std::size_t>(berth_supervisor_image_end - berth_supervisor_image_begin);
-    // Who may run it but not read it cannot be looked into.
-    return seal_program("berth-supervisor", {berth_supervisor_image_begin, size}, 0111);
+    return seal_program("berth-supervisor", {berth_supervisor_image_begin, size}, mode);
 }
 
-/// One of each process: the pages are shared by all supervisors.
-Result<int> image()
+Result<UniqueFd> copy_of(const Result<UniqueFd>& image)
 {
-    static const Result<UniqueFd> made = make_image();
-    if (!made) return std::unexpected(made.error());
-    return made->get();
+    if (!image) return std::unexpected(image.error());
+    UniqueFd copy(::fcntl(image->get(), F_DUPFD_CLOEXEC, 3));
+    if (!copy) return fail_errno("keeping the supervisor's program");
+    return copy;
+}
+
+// One of each process: the pages are shared by all supervisors.
+
+/// Who may run it but not read it cannot be looked into.
+Result<UniqueFd> supervising_image()
+{
+    static const Result<UniqueFd> made = make_image(0111);
+    return copy_of(made);
+}
+
+/// The supervisor must look into this one.
+Result<UniqueFd> first_image()
+{
+    static const Result<UniqueFd> made = make_image(0555);
+    return copy_of(made);
 }
 
 } // namespace
 
-Result<std::optional<Supervision>> Supervision::make(const policy::BoundFiles& files)
+Result<std::optional<Supervision>> Supervision::make(const policy::BoundFiles& files,
+                                                     std::span<const std::string> programs)
 {
     supervisor::Config config;
     std::string texts;
@@ -62,6 +76,12 @@ Result<std::optional<Supervision>> Supervision::make(const policy::BoundFiles& f
         texts += '\0';
     }
     if (config.patterns == 0) return std::optional<Supervision>{};
+    for (const auto& program : programs) {
+        ++config.programs;
+        texts += program;
+        texts += '\0';
+    }
+    config.one_command = programs.empty() ? 0 : 1;
     if (texts.size() > supervisor::kMaxBytes) return fail(Code::Exhausted, "too many deny patterns");
     config.bytes = static_cast<std::uint32_t>(texts.size());
     Supervision made;
@@ -70,9 +90,10 @@ Result<std::optional<Supervision>> Supervision::make(const policy::BoundFiles& f
     std::string bytes(sizeof config, '\0');
     std::memcpy(bytes.data(), &config, sizeof config);
     BERTH_CHECK(write_all(made.config_.get(), bytes + texts));
-    BERTH_TRY(const int program, image());
-    made.image_.reset(::fcntl(program, F_DUPFD_CLOEXEC, 3));
-    if (!made.image_) return fail_errno("keeping the supervisor's program");
+    BERTH_TRY(made.image_, supervising_image());
+    if (!programs.empty()) {
+        BERTH_TRY(made.first_, first_image());
+    }
     BERTH_TRY(auto talk, sys::socket_pair(sys::SocketKind::SeqPacket));
     made.theirs_ = std::move(talk.first);
     made.ours_ = std::move(talk.second);
@@ -92,7 +113,10 @@ Status Supervision::only(const Account& user)
     return {};
 }
 
-void Supervision::add_process(sys::StepList& list) const { list.clone(0, kBlock, SIGCHLD); }
+void Supervision::add_process(sys::StepList& list, std::uint32_t block) const
+{
+    list.clone(0, block, SIGCHLD);
+}
 
 void Supervision::add_filter(sys::StepList& list, const sys::FilterOptions& options) const
 {
@@ -101,10 +125,20 @@ void Supervision::add_filter(sys::StepList& list, const sys::FilterOptions& opti
     list.close(listener);
 }
 
+void Supervision::add_command(sys::StepList& list, const std::vector<std::string>& programs,
+                              const std::vector<std::string>& argv, const std::vector<std::string>& env) const
+{
+    std::vector<std::string> words{"berth-supervisor", fmt::format("{}", programs.size())};
+    words.insert(words.end(), programs.begin(), programs.end());
+    words.insert(words.end(), argv.begin(), argv.end());
+    list.exec(list.borrow(first_.get()), words, env);
+}
+
 void Supervision::add_block(sys::StepList& list, std::uint64_t caps, bool ordinary_user) const
 {
     [[maybe_unused]] const auto block = list.begin_block();
     list.say("starting the supervisor of deny patterns");
+    list.new_session(); // no terminal of ours has anything to tell it
     const std::uint64_t kept = caps | sys::cap_bit(CAP_SYS_PTRACE);
     list.drop_caps(kept, kept, ordinary_user ? kept : 0);
     list.dup(list.borrow(theirs_.get()), supervisor::kSocket);
@@ -116,6 +150,7 @@ void Supervision::add_block(sys::StepList& list, std::uint64_t caps, bool ordina
 void Supervision::let_go()
 {
     image_.reset();
+    first_.reset();
     theirs_.reset();
     ours_.reset();
 }

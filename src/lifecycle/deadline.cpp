@@ -1,5 +1,6 @@
-// Timeouts of commands. Whoever started one minds it and kills it at the moment; its record says the same,
-// for the case that he is killed: then any server, or `berth gc`, does it a little later.
+// Timeouts of commands. A keeper ends them at the moment. Where there is none, or one of an older program,
+// whoever started one minds it; its record says the same, for the case that he is killed: then any server, or
+// `berth gc`, does it a little later.
 
 #include "lifecycle/deadline.hpp"
 
@@ -12,6 +13,7 @@
 
 #include "base/hooks.hpp"
 #include "base/strings.hpp"
+#include "core/holds_time.hpp"
 #include "core/paused_time.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
@@ -60,7 +62,8 @@ Task<void> Lifecycle::hold_to_time(SandboxRecord sandbox, std::string id)
     const auto exec = std::ranges::find(*open, id, &ExecRecord::id);
     if (exec != open->end() && where && exec->timeout) {
         PausedTime paused = co_await PausedTime::begin(**where, handle(sandbox), true);
-        SteadyTime deadline = clock_.steady() + (*exec->timeout - (clock_.now() - exec->started));
+        SteadyTime deadline =
+            clock_.steady() + (*exec->timeout - (clock_.now() - exec->started)) + keepers_turn(**where);
         for (SteadyTime look_at = deadline; clock_.steady() < look_at;) {
             timer.expires_at(look_at);
             co_await timer.async_wait(boost::asio::use_awaitable);
@@ -69,11 +72,15 @@ Task<void> Lifecycle::hold_to_time(SandboxRecord sandbox, std::string id)
             look_at =
                 look.paused ? std::max<SteadyTime>(deadline, clock_.steady() + kPausedInterval) : deadline;
         }
-        exec->overdue = true;
-        (void)co_await stored([&](Store& store) { return store.note_exec(*exec); });
-        hooks::kill_point("exec overdue");
-        // Where this fails its record has the deadline, and the next sweep tries again.
-        (void)co_await (*where)->kill(handle(sandbox), exec->id);
+        // One that has ended, by its keeper's hand or by itself, is told as that.
+        const auto over = co_await (*where)->wait(handle(sandbox), exec->id, SteadyTime{});
+        if (!over || !*over) {
+            exec->overdue = true;
+            (void)co_await stored([&](Store& store) { return store.note_exec(*exec); });
+            hooks::kill_point("exec overdue");
+            // Where this fails its record has the deadline, and the next sweep tries again.
+            (void)co_await (*where)->kill(handle(sandbox), exec->id);
+        }
     }
     timer.expires_at(SteadyTime::max());
     co_await timer.async_wait(boost::asio::use_awaitable);
@@ -120,6 +127,9 @@ Task<Status> Lifecycle::end_overdue(ExecRecord exec, GcWish wish, GcReport& repo
     BERTH_CO_TRY(auto* const where, co_await backend(record->backend));
     BERTH_CO_TRY(const auto found, co_await where->inspect(handle(*record)));
     const auto now = clock_.now();
+    // Ended by its keeper, or by itself, and nobody has recorded it: its log tells which.
+    BERTH_CO_TRY(const auto over, co_await where->wait(handle(*record), exec.id, SteadyTime{}));
+    if (over && !wish.dry_run) co_return co_await finish_exec(*record, exec.id, over->status);
     auto due = deadline_of(exec, found.paused);
     if (found.state == State::Paused) due = std::max<WallTime>(due, now + kAgain);
     if (now < due) co_return co_await note_again(due);

@@ -5,6 +5,7 @@
 #include "base/brief.hpp"
 #include "base/encoding.hpp"
 #include "core/admit.hpp"
+#include "lifecycle/told_end.hpp"
 
 namespace berth::documents {
 
@@ -123,7 +124,7 @@ json::Object ledger(const LedgerEvent& event)
     return out;
 }
 
-json::Object event(const ExecEvent& one)
+json::Object event(const ExecEvent& one, bool timed_out)
 {
     json::Object out;
     out["event"] = std::string_view(to_string(one.kind));
@@ -134,7 +135,8 @@ json::Object event(const ExecEvent& one)
     case ExecEvent::Kind::Stderr:
     case ExecEvent::Kind::Pty: out["data"] = base64_encode(one.bytes); break;
     case ExecEvent::Kind::Exit:
-        out["status"] = to_string(one.status);
+        out["status"] = timed_out ? told_end(one.status, true) : to_string(one.status);
+        out["timed_out"] = timed_out;
         if (const auto code = one.status.code()) out["code"] = *code;
         if (const auto signal = one.status.signal()) out["signal"] = *signal;
         break;

@@ -17,8 +17,8 @@ namespace berth::documents {
 [[nodiscard]] json::Object snapshot(const SnapshotRecord& one);
 [[nodiscard]] json::Object exec(const ExecRecord& one);
 [[nodiscard]] json::Object ledger(const LedgerEvent& event);
-/// Bytes are base64, as they are.
-[[nodiscard]] json::Object event(const ExecEvent& one);
+/// Bytes are base64, as they are; `timed_out` is of an exit.
+[[nodiscard]] json::Object event(const ExecEvent& one, bool timed_out);
 
 /// Rule by rule: at which tier a policy is held where `have` is true, and by what; "admitted": all of it is.
 [[nodiscard]] json::Object explanation(const SandboxSpec& spec, const policy::Holdings& have);

@@ -8,23 +8,20 @@
 #include "base/ids.hpp"
 #include "base/strings.hpp"
 #include "core/blocking_exec.hpp"
+#include "core/exec_reader.hpp"
+#include "core/holds_time.hpp"
 #include "lifecycle/deadline.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
+#include "lifecycle/told_end.hpp"
 
 namespace berth {
 
 namespace {
 
-/// A command that ended by itself at the last moment did not time out.
-std::string outcome_of(const ExitStatus& status, bool overdue)
-{
-    if (overdue && status.signal() == SIGKILL) return fmt::format("timed out, signal {}", SIGKILL);
-    if (const auto signal = status.signal()) return fmt::format("signal {}", *signal);
-    if (const auto code = status.code()) return fmt::format("exit {}", *code);
-    return "unknown";
-}
+/// So long a command may be on its way from its record to its beginning.
+constexpr std::chrono::seconds kStartPatience{30};
 
 /// An argument list can be megabytes long; a record says what it began with.
 std::vector<std::string> shortened(const std::vector<std::string>& argv)
@@ -80,7 +77,7 @@ Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec, ExecWish wish
     if (at_once == nullptr) started = co_await where->exec(handle(sandbox), spec);
     if (started) co_return Status{};
     record.ended = clock_.now();
-    record.outcome = "not started: " + started.error().line();
+    record.outcome = std::string(kNotStarted) + started.error().line();
     BERTH_CO_CHECK(co_await stored([&](Store& store) {
         return store.end_exec(record, sandbox.deadline(), {events::exec_ended(record)});
     }));
@@ -98,8 +95,9 @@ Task<Status> Lifecycle::finish_exec(SandboxRecord sandbox, std::string exec, Exi
                      co_await stored([&](Store& store) { return store.execs(sandbox.id(), true); }));
         const auto at = std::ranges::find(open, record.id, &ExecRecord::id);
         timed_out = at != open.end() && at->overdue;
+        if (!timed_out) timed_out = co_await ended_by_time(*where, handle(sandbox), record.id, status);
     }
-    record.outcome = outcome_of(status, timed_out);
+    record.outcome = told_end(status, timed_out);
     sandbox.last_used = std::max(sandbox.last_used, record.ended);
     co_return co_await stored([&](Store& store) {
         return store.end_exec(record, sandbox.deadline(), {events::exec_ended(record)});
@@ -111,7 +109,20 @@ Task<Result<std::vector<ExecRecord>>> Lifecycle::settle_execs(SandboxRecord sand
     BERTH_CO_TRY(auto open, co_await stored([&](Store& store) { return store.execs(sandbox.id(), true); }));
     if (open.empty()) co_return open;
     BERTH_CO_TRY(auto* const where, co_await backend(sandbox.backend));
-    BERTH_CO_TRY(const auto known, co_await where->execs(handle(sandbox)));
+    BERTH_CO_TRY(auto known, co_await where->execs(handle(sandbox)));
+    const auto is_new = [&](const ExecRecord& exec) { return clock_.now() - exec.started < kStartPatience; };
+    // Of one that was prepared and never began its starter may have been killed in between: the backend
+    // knows.
+    bool asked = false;
+    for (const auto& exec : open) {
+        const auto at = std::ranges::find(known, exec.id, &ExecInfo::id);
+        if (at == known.end() || !at->running || at->events > 0 || is_new(exec)) continue;
+        BERTH_CO_CHECK(co_await where->settle_exec(handle(sandbox), exec.id));
+        asked = true;
+    }
+    if (asked) {
+        BERTH_CO_TRY(known, co_await where->execs(handle(sandbox)));
+    }
     std::vector<ExecRecord> running;
     for (auto& exec : open) {
         const auto at = std::ranges::find(known, exec.id, &ExecInfo::id);
@@ -120,14 +131,17 @@ Task<Result<std::vector<ExecRecord>>> Lifecycle::settle_execs(SandboxRecord sand
             continue;
         }
         // Recorded a moment ago by somebody who is about to start it: not lost yet.
-        if (at == known.end() && clock_.now() - exec.started < std::chrono::seconds(30) &&
-            exec.generation == sandbox.generation && sandbox.state == State::Running) {
+        if (at == known.end() && is_new(exec) && exec.generation == sandbox.generation &&
+            sandbox.state == State::Running) {
             running.push_back(std::move(exec));
             continue;
         }
         if (at != known.end()) BERTH_CO_CHECK(co_await where->settle_exec(handle(sandbox), exec.id));
         exec.ended = clock_.now();
-        exec.outcome = at != known.end() && at->status ? outcome_of(*at->status, exec.overdue) : "unknown";
+        const auto status = at != known.end() && at->status ? *at->status : ExitStatus::unknown();
+        if (!exec.overdue && exec.timeout)
+            exec.overdue = co_await ended_by_time(*where, handle(sandbox), exec.id, status);
+        exec.outcome = told_end(status, exec.overdue);
         BERTH_CO_CHECK(co_await stored([&](Store& store) {
             return store.end_exec(exec, sandbox.deadline(), {events::exec_ended(exec)});
         }));

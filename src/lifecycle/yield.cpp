@@ -9,6 +9,7 @@
 
 #include "core/exec_reader.hpp"
 #include "lifecycle/head_tail.hpp"
+#include "lifecycle/told_end.hpp"
 
 namespace berth {
 
@@ -58,7 +59,10 @@ Task<Result<Yielded>> collect_and_finish(Lifecycle& lifecycle, Backend& backend,
     const auto tokens = std::min(wish.max_tokens.value_or(kMostTokens), kMostTokens);
     BERTH_CO_TRY(auto answer,
                  co_await collect_output(backend, Lifecycle::handle(sandbox), exec, from, time, tokens));
-    if (answer.status) BERTH_CO_CHECK(co_await lifecycle.finish_exec(sandbox, exec, *answer.status));
+    if (answer.status) {
+        answer.timed_out = co_await timed_out(lifecycle, sandbox, exec, *answer.status);
+        BERTH_CO_CHECK(co_await lifecycle.finish_exec(sandbox, exec, *answer.status, answer.timed_out));
+    }
     co_return answer;
 }
 

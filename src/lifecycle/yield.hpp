@@ -29,6 +29,7 @@ struct Yielded {
     std::string exec;
     std::string output;                           ///< of both streams in the order of the log; perhaps cut
     std::optional<ExitStatus> status;             ///< nothing: it runs on
+    bool timed_out = false;                       ///< that is why it ended
     std::uint64_t next = 0;                       ///< where the output goes on
     std::uint64_t missing = 0;                    ///< bytes the log itself has lost
     std::optional<std::uint64_t> original_tokens; ///< how many there were, when output was cut

@@ -1,16 +1,22 @@
 #include "scripted/files.hpp"
 
+#include <unistd.h>
+
 #include <charconv>
 
 #include "base/encoding.hpp"
 #include "base/ids.hpp"
+#include "base/io.hpp"
 #include "base/strings.hpp"
+#include "scripted/spool.hpp"
 
 namespace berth::scripted {
 
 namespace {
 
 constexpr std::size_t kInline = std::size_t{64} << 10; // more than this goes by a temporary file
+constexpr Bytes kLargest{1ull << 40};
+constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr std::size_t kMostEntries = 100'000;
 
 // Each says with its exit whether it worked, and why not with its last words. `t` tells the kind of what a
@@ -196,6 +202,15 @@ Status Files::read(const FilePath& file, Bytes limit, const ByteSink& sink)
     return {};
 }
 
+Result<UniqueFd> Files::read_aside(const FilePath& file, int directory)
+{
+    BERTH_TRY(auto spool, nameless_file(directory));
+    const ByteSink keep = [&](std::string_view bytes) { return write_all(spool.get(), bytes); };
+    BERTH_CHECK(read(file, kLargest, keep));
+    if (::lseek(spool.get(), 0, SEEK_SET) != 0) return fail_errno("reading {}", printable(file.path));
+    return spool;
+}
+
 Status Files::write(const FilePath& file, const std::string& bytes, std::optional<unsigned> mode)
 {
     BERTH_TRY(const auto path, check_path(file.path));
@@ -213,10 +228,24 @@ Status Files::write(const FilePath& file, const std::string& bytes, std::optiona
     return {};
 }
 
-Status Files::fill(const FilePath& file, const ByteSource& source, std::optional<unsigned> mode)
+Status Files::fill(const FilePath& file, const FileContents& contents)
 {
     BERTH_TRY(const auto path, check_path(file.path));
+    std::uint64_t total = 0;
+    const ByteSource source = [&]() -> Result<std::string> {
+        std::string piece(kPiece, '\0');
+        ssize_t n = 0;
+        do n = ::read(contents.source.get(), piece.data(), piece.size());
+        while (n < 0 && errno == EINTR);
+        if (n < 0) return fail_errno("reading what becomes {}", printable(path));
+        piece.resize(static_cast<std::size_t>(n));
+        total += piece.size();
+        if (total > contents.limit.count)
+            return fail(Code::Invalid, "{} would be too large", printable(path));
+        return piece;
+    };
     BERTH_TRY(const auto staged, stage(file.user, path, source));
+    const auto mode = contents.mode;
     BERTH_TRY([[maybe_unused]] const auto done,
               run({.script = with_kind(kFill),
                    .arguments = {path, mode ? fmt::format("{:o}", *mode & 0777) : "-", staged},

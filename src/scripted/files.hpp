@@ -18,9 +18,11 @@ public:
 
     /// At most `limit` bytes, to `sink`; Invalid when there are more, or when it is no regular file.
     [[nodiscard]] Status read(const FilePath& file, Bytes limit, const ByteSink& sink);
+    /// All of it, in a file without a name below `directory`, which stands at its beginning.
+    [[nodiscard]] Result<UniqueFd> read_aside(const FilePath& file, int directory);
     [[nodiscard]] Status write(const FilePath& file, const std::string& bytes, std::optional<unsigned> mode);
     /// Into the file itself, not in its place.
-    [[nodiscard]] Status fill(const FilePath& file, const ByteSource& source, std::optional<unsigned> mode);
+    [[nodiscard]] Status fill(const FilePath& file, const FileContents& contents);
     [[nodiscard]] Result<std::vector<FileEntry>> list(const FilePath& directory);
     [[nodiscard]] Result<FileEntry> stat(const FilePath& file);
     [[nodiscard]] Status make_dir(const FilePath& directory, MakeParents parents);

@@ -96,6 +96,24 @@ bool is_first_program(const Call& call)
     return both && first.st_dev == its.st_dev && first.st_ino == its.st_ino && call.valid();
 }
 
+/// What the command would fail with, while its launcher can still be told. Who executes looks again.
+long find_program(const Call& call)
+{
+    long answer = -ENOENT;
+    for (std::size_t i = 0; program(i) != nullptr; ++i) {
+        Object object;
+        if (denied(program(i))) {
+            answer = refuse();
+            continue;
+        }
+        long r = resolve(call, AT_FDCWD, program(i), Last::Follow, object);
+        if (r == 0 && !object.is_denied()) return 0;
+        if (r == 0) r = refuse();
+        if (r != -ENOENT && r != -ENOTDIR) answer = r;
+    }
+    return answer;
+}
+
 void go_on(const Call& call)
 {
     seccomp_notif_resp response{};
@@ -109,10 +127,14 @@ void go_on(const Call& call)
 long execute(const Call& call)
 {
     const bool at = call.asked->data.nr == SYS_execveat;
-    // The sandbox's first process becomes what its launcher gave it: nothing of the sandbox runs yet.
+    // The sandbox's first process, or the one command's, becomes what its launcher gave it: nothing of the
+    // sandbox runs under the filter yet.
     static bool first = true;
+    const bool one_command = config().one_command != 0;
     if (first) {
-        if (!at || call.thread() != 1) return -EPERM;
+        if (!at || (!one_command && call.thread() != 1)) return -EPERM;
+        if (one_command)
+            if (const long r = find_program(call); r < 0) return r;
         first = false;
         go_on(call);
         return kAnswered;
@@ -134,7 +156,7 @@ long execute(const Call& call)
         if (spelled_denied(base.get(), path)) return refuse();
     }
     if (object.is_denied()) return refuse();
-    if (path[0] == 0 && is_first_program(call)) {
+    if (!one_command && path[0] == 0 && is_first_program(call)) {
         go_on(call); // a program that was handed in, perhaps one that nobody may look into
         return kAnswered;
     }

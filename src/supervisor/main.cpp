@@ -113,9 +113,10 @@ int serve(int listener)
 } // namespace
 } // namespace berth::supervisor
 
-int main()
+int main(int argc, char** argv, char** environment)
 {
     using namespace berth::supervisor;
+    if (argc > 1) return become(argc, argv, environment);
     if (!harden()) return 1;
     Config* const config = map_config();
     if (config == nullptr || !read_rules(config)) return 1;

@@ -22,6 +22,7 @@ struct Pattern {
 Config* shared = nullptr;
 Pattern* patterns = nullptr;
 std::size_t pattern_count = 0;
+const char** programs = nullptr; // ended by a null
 
 /// The component that begins at or after `at`, which moves behind it; empty at the end.
 std::string_view next_name(std::string_view path, std::size_t& at)
@@ -89,10 +90,20 @@ bool read_rules(Config* given)
         patterns[i].parts = parts;
         text += size + 1;
     }
+    programs = static_cast<const char**>(calloc(given->programs + std::size_t{1}, sizeof(char*)));
+    if (programs == nullptr) return false;
+    for (std::size_t i = 0; i < given->programs; ++i) {
+        const std::size_t size = strnlen(text, static_cast<std::size_t>(end - text));
+        if (text + size == end || text[0] != '/') return false;
+        programs[i] = text;
+        text += size + 1;
+    }
     return pattern_count > 0;
 }
 
 Config& config() { return *shared; }
+
+const char* program(std::size_t i) { return programs[i]; }
 
 bool denied(std::string_view path)
 {

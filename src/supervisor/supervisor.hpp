@@ -19,6 +19,8 @@ namespace berth::supervisor {
 /// False: the config is none of ours.
 bool read_rules(Config* config);
 [[nodiscard]] Config& config();
+/// Where the one command may lie; null behind the last.
+[[nodiscard]] const char* program(std::size_t i);
 /// Whether a pattern matches the path or a directory above it.
 [[nodiscard]] bool denied(std::string_view path);
 /// Whether everything below `from` that a pattern denies would be denied below `to`, too.
@@ -103,5 +105,9 @@ int tend_waiters(int listener);
 long change_names(const Call& call);
 long change_attributes(const Call& call);
 long execute(const Call& call);
+
+// become.cpp
+/// COUNT PATH... ARGUMENT...: the first of the paths that there is becomes this process.
+int become(int argc, char** argv, char** environment);
 
 } // namespace berth::supervisor

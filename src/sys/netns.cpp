@@ -1,37 +1,13 @@
 #include "sys/netns.hpp"
 
 #include <fcntl.h>
-#include <linux/rtnetlink.h>
-#include <net/if.h>
 #include <sched.h>
-#include <sys/socket.h>
 
 #include "base/io.hpp"
 #include "base/scope_exit.hpp"
+#include "sys/netns_beside.hpp"
 
 namespace berth::sys {
-
-namespace {
-
-Status loopback_up()
-{
-    UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-    if (!fd) return fail_errno("opening a routing socket");
-    struct {
-        nlmsghdr head;
-        ifinfomsg body;
-    } request{};
-    request.head.nlmsg_len = sizeof request;
-    request.head.nlmsg_type = RTM_NEWLINK;
-    request.head.nlmsg_flags = NLM_F_REQUEST;
-    request.body.ifi_index = 1;
-    request.body.ifi_flags = IFF_UP;
-    request.body.ifi_change = IFF_UP;
-    if (::send(fd.get(), &request, sizeof request, 0) < 0) return fail_errno("bringing loopback up");
-    return {};
-}
-
-} // namespace
 
 Result<UniqueFd> make_net_namespace()
 {
@@ -42,7 +18,7 @@ Result<UniqueFd> make_net_namespace()
         // Staying in a sandbox's namespace would be far worse than ending here.
         if (::setns(home.get(), CLONE_NEWNET) != 0) std::abort();
     });
-    BERTH_CHECK(loopback_up());
+    if (const long r = raise_loopback(); r < 0) return fail_with(static_cast<int>(r), "bringing loopback up");
     // Mapped root does not own this namespace, so ports below 1024 must need no capability.
     BERTH_CHECK(write_control("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"));
     UniqueFd made(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));

@@ -78,6 +78,8 @@ Status fill_atomically(int root, const std::string& path, const WriteOptions& op
     const int directory = place.directory.get();
     struct stat old{};
     const bool exists = ::fstatat(directory, place.name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0;
+    const bool fresh = options.how == WriteOptions::How::New;
+    if (exists && fresh) return fail(Code::Conflict, "{} exists", printable(path));
     if (exists && !S_ISREG(old.st_mode) && !S_ISLNK(old.st_mode))
         return fail(Code::Invalid, "{} is not a regular file", printable(path));
     const unsigned kept = exists && S_ISREG(old.st_mode) ? old.st_mode : kDefaultMode;
@@ -93,16 +95,17 @@ Status fill_atomically(int root, const std::string& path, const WriteOptions& op
     BERTH_CHECK(fill(file.get()));
     if (::fchmod(file.get(), options.mode.value_or(kept) & kPermissions) != 0)
         return fail_errno("setting the mode of {}", printable(path));
-    if (::renameat(directory, temporary.c_str(), directory, place.name.c_str()) != 0)
-        return fail_errno("replacing {}", printable(path));
+    if (::renameat2(directory, temporary.c_str(), directory, place.name.c_str(),
+                    fresh ? RENAME_NOREPLACE : 0) != 0)
+        return fail_errno("giving {} its name", printable(path));
     discard.dismiss();
     return {};
 }
 
 Status fill_file(int root, const std::string& path, const WriteOptions& options, const Filler& fill)
 {
-    return options.how == WriteOptions::How::Atomic ? fill_atomically(root, path, options, fill)
-                                                    : fill_in_place(root, path, options, fill);
+    return options.how == WriteOptions::How::InPlace ? fill_in_place(root, path, options, fill)
+                                                     : fill_atomically(root, path, options, fill);
 }
 
 Status copy_until_end(int source, int file, Bytes limit, const std::string& path)

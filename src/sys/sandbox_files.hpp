@@ -37,7 +37,8 @@ enum class Depth { Entry, Tree };
 struct WriteOptions {
     /// Atomic: a temporary in the same directory takes the name when it is complete; a symlink of
     /// that name is replaced. InPlace: truncates the file the name leads to, or makes it.
-    enum class How { Atomic, InPlace } how = How::Atomic;
+    /// New: as Atomic, and Conflict where the name is taken.
+    enum class How { Atomic, InPlace, New } how = How::Atomic;
     std::optional<unsigned> mode{}; ///< permission bits; else the old file's, else 0644. Never set-id.
 };
 

@@ -12,6 +12,7 @@ enum class Op : std::uint32_t {
     WriteFd,        ///< fd, bytes
     WriteFile,      ///< text[0] path, bytes in text[1]
     SetNamespace,   ///< fd, a: type flags
+    EnterBeside,    ///< fd: pidfd of the maker of a network namespace, fd2: readable when it is made
     MakePrivate,    ///< the whole mount tree, recursively
     Mount,          ///< text: source, target, type, data; a: flags
     FsOpen,         ///< text[0] type -> out

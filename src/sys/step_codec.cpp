@@ -68,6 +68,7 @@ const char* fault_of(const Step& step, const StepList& list)
     case Op::MakeFile:
         if (step.text[0] == 0) return "no path";
         return range_ok(step.text[1], step.size) ? nullptr : "bytes out of range";
+    case Op::EnterBeside: return step.fd == kNone || step.fd2 == kNone ? "no descriptor" : nullptr;
     case Op::DeathSignal:
     case Op::LandlockPath: return step.fd == kNone ? "no descriptor" : nullptr;
     case Op::MakeBeneath: return step.text[0] == 0 ? "no path" : nullptr;

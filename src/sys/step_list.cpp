@@ -114,6 +114,13 @@ void StepList::set_namespace(Slot fd, std::uint64_t type)
     s.a = type;
 }
 
+void StepList::enter_beside(Slot maker, Slot ready)
+{
+    Step& s = add(Op::EnterBeside);
+    s.fd = maker.index;
+    s.fd2 = ready.index;
+}
+
 void StepList::make_private() { add(Op::MakePrivate); }
 
 void StepList::mount(const char* source, std::string_view target, const char* type, std::uint64_t flags,

@@ -37,6 +37,8 @@ public:
     void write_fd(Slot fd, std::string_view bytes);
     void write_file(std::string_view path, std::string_view bytes, int tolerate = 0);
     void set_namespace(Slot fd, std::uint64_t type);
+    /// Waits for a network namespace that is made beside (netns_beside.hpp), and enters it.
+    void enter_beside(Slot maker, Slot ready);
     void make_private();
     void mount(const char* source, std::string_view target, const char* type, std::uint64_t flags,
                std::string_view data = {}, int tolerate = 0);

@@ -167,6 +167,43 @@ TEST(Cp, WritesNothingOutsideOfItsTarget)
     EXPECT_EQ(contents(place + "/single"), "pwned\n");
 }
 
+TEST(Cp, TakesTheNameOfNoDeviceAndNoPipe)
+{
+    const Box box;
+    const std::string place = Place::here().dir("special");
+    const std::string pipe = place + "/pipe";
+    const std::string null = place + "/null";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    fs::create_symlink("/dev/null", null);
+    for (const auto& path : {pipe, null}) {
+        const auto ended = berth({"cp", box.id() + ":/etc/passwd", path});
+        EXPECT_EQ(ended.code, 2) << path;
+        EXPECT_THAT(ended.err, HasSubstr("no regular file: to write into it, copy to -"));
+    }
+    EXPECT_TRUE(fs::is_fifo(pipe));
+    EXPECT_TRUE(fs::is_symlink(null));
+    EXPECT_EQ(files_below(place), (std::vector<std::string>{"/null", "/pipe"}))
+        << "nothing is left beside them";
+    if (is_root()) return; // a failure of what follows would cost the machine its /dev/stdout
+    // As with cp, stdout has a name, also where it is a file.
+    const std::string file = place + "/file";
+    const UniqueFd out(::open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    EXPECT_EQ(run({.args = {"cp", box.id() + ":/etc/passwd", "/dev/stdout"}, .out = out.get()}).code, 0);
+    EXPECT_THAT(contents(file), HasSubstr("user:"));
+}
+
+TEST(Cp, SaysNothingOfAReaderThatHasHadEnough)
+{
+    const Box box;
+    EXPECT_EQ(box.shell("mkdir /tmp/big && head -c 4000000 /dev/zero >/tmp/big/zeros").code, 0);
+    Started copy({.args = {"cp", box.id() + ":/tmp/big", "-"}});
+    ASSERT_TRUE(copy.wait_for("./"));
+    copy.close_output();
+    const auto ended = copy.finish();
+    EXPECT_NE(ended.code, 0);
+    EXPECT_EQ(ended.err, "");
+}
+
 TEST(Cp, LeavesOutWhatIsNoFile)
 {
     const Box box;

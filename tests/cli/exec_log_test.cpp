@@ -9,6 +9,7 @@
 
 #include "base/json.hpp"
 #include "cli/box.hpp"
+#include "cli/documents.hpp"
 #include "cli/place.hpp"
 #include "cli/program.hpp"
 
@@ -23,6 +24,17 @@ std::string numbers(int last)
     std::string out;
     for (int i = 1; i <= last; ++i) out += std::to_string(i) + "\n";
     return out;
+}
+
+TEST(ExecLog, OfACommandThatWasNotStartedSaysWhy)
+{
+    const Box box;
+    EXPECT_EQ(box.exec({}, {"no-such-program"}).code, 127);
+    const auto ended = box.logs();
+    EXPECT_EQ(ended.code, 3);
+    EXPECT_THAT(ended.err,
+                MatchesRegex("berth: exec_[0-9a-z]{26} has no log, it was not started: command not found "
+                             "in the sandbox: no-such-program\n"));
 }
 
 TEST(ExecLog, IsFollowedFromAnotherProcess)
@@ -116,24 +128,55 @@ TEST(ExecLog, TellsItsGaps)
 TEST(ExecLog, OfADetachedOneEndsWhenItsTimeIsOver)
 {
     const Box box;
-    const auto started = box.exec({"--detach", "--timeout", "300ms"}, {"sh", "-c", "echo begun; sleep 300"});
+    const auto started = box.exec({"--detach", "--timeout", "2s"}, {"sh", "-c", "echo begun; sleep 300"});
+    ASSERT_EQ(started.code, 0) << started.err;
+    const std::string exec = trimmed(started.out);
+    const auto followed = box.logs({exec, "--follow"});
+    EXPECT_EQ(followed.out, "begun\n");
+    EXPECT_THAT(followed.err, HasSubstr("ended: timed out, signal 9"));
+    const auto events = json_lines(box.logs({exec, "--json"}).out);
+    const auto& exit = events.at(events.size() - 2);
+    EXPECT_EQ(exit.at("event").as_string(), "exit");
+    EXPECT_EQ(exit.at("status").as_string(), "timed out, signal 9");
+    EXPECT_EQ(exit.at("signal").as_int64(), 9);
+    EXPECT_TRUE(exit.at("timed_out").as_bool());
+}
+
+TEST(ExecLog, SaysOfOneThatWasKilledBeforeItsTimeThatItWas)
+{
+    const Box box;
+    const auto started = box.exec({"--detach", "--timeout", "1000s"}, {"sh", "-c", "kill -9 $$"});
     ASSERT_EQ(started.code, 0) << started.err;
     const auto followed = box.logs({trimmed(started.out), "--follow"});
-    EXPECT_EQ(followed.out, "begun\n");
-    EXPECT_THAT(followed.err, HasSubstr("SIGKILL"));
+    EXPECT_THAT(followed.err, HasSubstr("ended: killed by SIGKILL"));
+    EXPECT_THAT(box.logs({"--json"}).out, HasSubstr(R"("timed_out":false)"));
+}
+
+TEST(ExecLog, OfAnAttendedOneSaysTheSameAsItsFollower)
+{
+    const Box box;
+    const auto ended = box.exec({"--timeout", "300ms", "--json"}, {"sleep", "300"});
+    EXPECT_EQ(ended.code, 124);
+    EXPECT_THAT(ended.out, HasSubstr(R"("status":"timed out, signal 9","timed_out":true)"));
+    EXPECT_THAT(box.logs({"--json"}).out, HasSubstr(R"("status":"timed out, signal 9","timed_out":true)"));
+    const auto turn = box.exec({"--yield", "20s", "--timeout", "300ms", "--json"}, {"sleep", "300"});
+    EXPECT_EQ(turn.code, 124);
+    EXPECT_THAT(turn.out, HasSubstr(R"("status":"timed out, signal 9","timed_out":true)"));
 }
 
 TEST(ExecLog, OfAYieldSaysWhereItGoesOn)
 {
     const Box box;
     const auto turn =
-        box.exec({"--yield", "0.3s", "--json"}, {"sh", "-c", "echo a; sleep 2; echo b; exit 6"});
+        box.exec({"--yield", "2s", "--json"},
+                 {"sh", "-c", "echo a; while [ ! -e go ]; do sleep 0.05; done; echo b; exit 6"});
     ASSERT_EQ(turn.code, 0) << turn.out << turn.err;
     const auto answer = json::parse(turn.out)->as_object();
     EXPECT_TRUE(answer.at("running").as_bool());
     EXPECT_EQ(answer.at("output").as_string(), "a\n");
     const std::string exec(answer.at("exec").as_string());
     const auto next = answer.at("next_seq").to_number<std::uint64_t>();
+    ASSERT_EQ(box.exec({}, {"touch", "go"}).code, 0);
     const auto rest = box.logs({exec, "--follow", "--after", std::to_string(next - 1)});
     EXPECT_EQ(rest.out, "b\n");
     EXPECT_THAT(rest.err, HasSubstr("exit code 6"));

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -155,6 +157,39 @@ TEST_F(Create, AtOnceBySixteenProcessesIsOneSandbox)
     EXPECT_EQ(fresh, 1u);
     EXPECT_EQ(events_of("sandbox_created"), 1u);
     EXPECT_EQ(berth({"ls", "--all", "-q"}).out, *ids.begin() + "\n");
+}
+
+TEST_F(Create, OfOneThatIsStoppedOrGoneBringsItBackOnceForEightProcessesAtOnce)
+{
+    const auto id = create({"--key", "same"});
+    ASSERT_EQ(berth({"exec", "same", "--", "sh", "-c", "echo kept > ~/note"}).code, 0);
+    ASSERT_EQ(berth({"snapshot", "same"}).code, 0);
+    for (const std::string how : {"started", "restored"}) {
+        if (how == "started") {
+            ASSERT_EQ(berth({"stop", "same"}).code, 0);
+        } else {
+            // As if somebody had removed it: of no process of ours is it known that it did.
+            const std::string native(document({"inspect", "same"}).at("native").as_string());
+            std::filesystem::rename(Place::here().state() + "/sandbox/" + native,
+                                    Place::here().dir("taken") + "/" + native);
+        }
+        std::vector<std::unique_ptr<Started>> all;
+        for (int i = 0; i < 8; ++i)
+            all.push_back(std::make_unique<Started>(Start{.args = {"create", "--key", "same", "--json"}}));
+        std::map<std::string, int> outcomes;
+        for (auto& one : all) {
+            const auto ended = one->finish();
+            ASSERT_EQ(ended.code, 0) << ended.out << ended.err;
+            const auto told = parsed(trimmed(ended.out));
+            EXPECT_EQ(told.at("id").as_string(), id);
+            ++outcomes[std::string(told.at("outcome").as_string())];
+        }
+        EXPECT_EQ(outcomes, (std::map<std::string, int>{{how, 1}, {"attached", 7}}));
+        EXPECT_EQ(berth({"exec", "same", "--", "sh", "-c", "cat ~/note"}).out, "kept\n");
+    }
+    EXPECT_EQ(berth({"gc"}).code, 0); // ends the keeper whose directory was taken
+    EXPECT_EQ(berth({"ls", "--all", "-q"}).out, id + "\n");
+    EXPECT_EQ(events_of("sandbox_created"), 1u);
 }
 
 TEST_F(Create, RefusesBeforeAnythingIsMade)

@@ -206,7 +206,7 @@ bool is_root() { return ::geteuid() == 0; }
 
 bool eventually(const std::function<bool()>& holds)
 {
-    const auto until = Clock::now() + 10s;
+    const auto until = Clock::now() + 60s;
     while (!holds()) {
         if (Clock::now() > until) return false;
         std::this_thread::sleep_for(5ms);

@@ -25,7 +25,7 @@ TEST(Timeout, KillsDaemonsAndThoseWhoIgnoreSignals)
 {
     const Traces before = traces();
     const auto ended =
-        shell(marked({"--timeout", "700ms"}),
+        shell(marked({"--timeout", "3s"}),
               "trap '' TERM INT HUP; setsid sh -c 'trap \"\" TERM; sleep 1000 & sleep 1000' & "
               "(setsid sleep 1000 &) ; nohup sleep 1000 >/dev/null 2>&1 & echo up; sleep 1000");
     EXPECT_EQ(ended.code, 124);
@@ -35,7 +35,7 @@ TEST(Timeout, KillsDaemonsAndThoseWhoIgnoreSignals)
 
 TEST(Timeout, TellsWhatWasPrintedBefore)
 {
-    const auto ended = shell({"--timeout", "500ms"}, "echo before; echo and >&2; sleep 60");
+    const auto ended = shell({"--timeout", "2s"}, "echo before; echo and >&2; sleep 60");
     EXPECT_EQ(ended.code, 124);
     EXPECT_EQ(ended.out, "before\n");
     EXPECT_TRUE(ended.err.starts_with("and\n")) << ended.err;

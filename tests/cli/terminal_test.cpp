@@ -125,13 +125,14 @@ TEST(Terminal, ShellHasJobControl)
     ASSERT_TRUE(person.see("ready> "));
     ASSERT_TRUE(person.see("ready> "));
     EXPECT_EQ(person.screen().find("job control turned off"), std::string::npos);
-    person.type("sleep 1000\r");
-    ASSERT_TRUE(eventually([] { return !processes_with("sleep").empty(); }));
+    person.type("sleep 1000271828\r");
+    // Executed, it has the terminal: its shell's child takes that before.
+    ASSERT_TRUE(eventually([] { return !processes_with("1000271828").empty(); }));
     std::this_thread::sleep_for(100ms); // the shell hands the terminal over before it waits
     person.type("\x1a");
     EXPECT_TRUE(person.see("Stopped"));
     person.type("bg\r");
-    EXPECT_TRUE(person.see("sleep 1000"));
+    EXPECT_TRUE(person.see("sleep 1000271828"));
     person.type("kill %1; wait; echo gone $((40+2))\r");
     EXPECT_TRUE(person.see("gone 42"));
     person.type("exit 17\r");

@@ -53,6 +53,19 @@ TEST(Help, NamesEveryOptionOfTheDesign)
         EXPECT_THAT(help, HasSubstr(option));
 }
 
+TEST(Help, NamesTheServerWhereOneIsTaken)
+{
+    EXPECT_THAT(berth({"ls", "--help"}).out, HasSubstr("--server URL"));
+    EXPECT_THAT(berth({"gc", "--help"}).out, testing::Not(HasSubstr("--server")));
+}
+
+TEST(Help, OfAnUnknownVerbIsUsage)
+{
+    const auto ended = berth({"help", "doctr"});
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_EQ(ended.err, "berth: unknown verb 'doctr', did you mean doctor?\n");
+}
+
 TEST(Help, WithoutAnyWordIsUsage) { EXPECT_EQ(berth({}).code, 2); }
 
 TEST(Suggestion, ForAnUnknownVerb)
@@ -73,6 +86,44 @@ TEST(Suggestion, ForAnUnknownOption)
     const auto version = berth({"version", "--jsno"});
     EXPECT_EQ(version.code, 2);
     EXPECT_THAT(version.err, HasSubstr("did you mean --json?"));
+}
+
+TEST(Suggestion, ForTheWordBehindAVerb)
+{
+    EXPECT_EQ(berth({"volume", "sl"}).err,
+              "berth: berth volume has no 'sl', did you mean ls? (see berth volume --help)\n");
+    EXPECT_EQ(berth({"key", "frobnicate"}).err,
+              "berth: berth key has no 'frobnicate': it has add, ls, rm (see berth key --help)\n");
+    EXPECT_EQ(berth({"key"}).err, "berth: berth key needs a word more: add, ls, rm (see berth key --help)\n");
+    EXPECT_EQ(berth({"key"}).code, 2);
+    EXPECT_EQ(berth({"key", "rm"}).err, "berth: id is required (see berth key rm --help)\n");
+}
+
+TEST(Suggestion, BlamesNoOptionThatIsRight)
+{
+    EXPECT_EQ(berth({"key", "add", "--tenant", "x", "--nte", "y"}).err,
+              "berth: unknown option --nte, did you mean --note? (see berth key add --help)\n");
+    EXPECT_EQ(berth({"ls", "more"}).err, "berth: unexpected argument 'more' (see berth ls --help)\n");
+}
+
+TEST(Suggestion, ForAnOptionBeforeTheVerb)
+{
+    const auto ended = berth({"--json", "ls"});
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_THAT(ended.out,
+                HasSubstr("unknown option --json: options of a verb come behind it, like berth ls --json"));
+}
+
+TEST(Suggestion, ForABackendThatIsNone)
+{
+    const auto ended = berth({"ls", "--backend", "dokcer"});
+    EXPECT_EQ(ended.code, 6);
+    EXPECT_EQ(ended.err, "berth: no backend 'dokcer': did you mean docker?\n");
+}
+
+TEST(Suggestion, ForAColorThatIsNone)
+{
+    EXPECT_EQ(berth({"ls", "--color", "pink"}).err, "berth: bad --color 'pink': auto, always or never\n");
 }
 
 TEST(Suggestion, IsNotMadeFromNothing)
@@ -252,6 +303,8 @@ TEST(Json, TellsATimeoutAsTheSignalItIs)
     ASSERT_GE(events.size(), 4u);
     EXPECT_EQ(events[events.size() - 3].at("event").as_string(), "exit");
     EXPECT_EQ(events[events.size() - 3].at("signal").as_int64(), 9);
+    EXPECT_EQ(events[events.size() - 3].at("status").as_string(), "timed out, signal 9");
+    EXPECT_TRUE(events[events.size() - 3].at("timed_out").as_bool());
     EXPECT_EQ(events.back().at("error").at("code").as_string(), "deadline_exceeded");
 }
 
@@ -268,7 +321,7 @@ TEST(Json, ErrorsHaveTheirCode)
 
 TEST(Json, TimeoutIsAnErrorAfterTheEvents)
 {
-    const auto ended = shell({"--json", "--timeout", "300ms"}, "echo before; sleep 60");
+    const auto ended = shell({"--json", "--timeout", "2s"}, "echo before; sleep 60");
     EXPECT_EQ(ended.code, 124);
     const auto lines = json_lines(ended.out);
     ASSERT_GE(lines.size(), 3u);

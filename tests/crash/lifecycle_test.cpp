@@ -124,7 +124,7 @@ Status runs_and_has_kept(Berth& berth)
 {
     BERTH_TRY(const auto record, berth.run(berth.lifecycle().find("demo")));
     BERTH_TRY(auto* const where, berth.backend(record.backend));
-    for (const auto end = system_clock().steady() + 10s;;) {
+    for (const auto end = system_clock().steady() + 60s;;) {
         BERTH_TRY(const auto found, berth.run(where->inspect(Lifecycle::handle(record))));
         if (found.state == State::Running) return has_kept(berth);
         if (system_clock().steady() > end)
@@ -132,6 +132,29 @@ Status runs_and_has_kept(Berth& berth)
         std::this_thread::sleep_for(10ms);
         BERTH_CHECK(dropped(berth.run(berth.lifecycle().collect({.grace = 0s}))));
     }
+}
+
+/// Its command has run once or not at all, and whoever looks is told of an end.
+Status ran_at_most_once(Berth& berth)
+{
+    BERTH_CHECK(has_kept(berth));
+    BERTH_TRY(const auto record, berth.run(berth.lifecycle().find("demo")));
+    BERTH_TRY(auto* const where, berth.backend(record.backend));
+    for (const auto end = system_clock().steady() + 60s;; std::this_thread::sleep_for(10ms)) {
+        BERTH_TRY(const auto all, berth.run(where->execs(Lifecycle::handle(record))));
+        const auto running = std::ranges::count_if(all, &ExecInfo::running);
+        if (running == 0) break;
+        for (const auto& one : all)
+            if (one.running) BERTH_CHECK(berth.run(where->settle_exec(Lifecycle::handle(record), one.id)));
+        if (system_clock().steady() > end) return fail(Code::Internal, "{} of its execs run on", running);
+    }
+    // Of the relays that stand beside commands on another machine none is left but this command's own.
+    BERTH_TRY(const auto left,
+              shell(berth, "cat ~/ran 2>/dev/null; for i in $(seq 100); do n=$(grep -lz '^xs$' "
+                           "/proc/[0-9]*/cmdline 2>/dev/null | wc -l); [ $n -le 1 ] && break; sleep 0.1; "
+                           "done; [ $n -le 1 ] || echo $n relays"));
+    if (left.empty() || left == "ran\n") return {};
+    return fail(Code::Internal, "after its end there is '{}'", left);
 }
 
 /// One that was made ahead becomes the key's: by whoever has made it.
@@ -167,6 +190,7 @@ std::vector<Verb> verbs()
         {"claim", nothing, claimed, made, true},
         {"start", stopped, [](Berth& b) { return dropped(b.run(b.lifecycle().use("demo"))); }, has_kept},
         {"stop", made, [](Berth& b) { return dropped(b.run(b.lifecycle().stop("demo", 100ms))); }, has_kept},
+        {"exec", made, [](Berth& b) { return dropped(shell(b, "echo ran >> ~/ran")); }, ran_at_most_once},
         {"snapshot", made, [](Berth& b) { return dropped(b.run(b.lifecycle().snapshot("demo", {}))); },
          has_kept},
         {"restore", with_snapshot,
@@ -279,19 +303,35 @@ protected:
                     found.push_back(name);
             }
         }
-        for (const auto& group : groups()) found.push_back(group);
         for (int tries = 0;; ++tries) {
             int status = 0;
             pid_t pid = 0;
             while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
             }
             if (pid < 0) break;
-            if (tries == 200) {
+            if (tries == 6000) {
                 found.emplace_back("a process");
                 break;
             }
             std::this_thread::sleep_for(10ms);
         }
+        for (const auto& group : groups()) found.push_back(group);
+        for (auto& one : in_engine()) found.push_back(std::move(one));
+        return found;
+    }
+
+    /// What only the engine itself can tell of.
+    static std::vector<std::string> in_engine()
+    {
+        std::vector<std::string> found;
+        if (test::TestedBackend::get().name != "docker") return found;
+        FILE* const told = ::popen("docker ps -aq --filter label=berth.sandbox.id && "
+                                   "docker images -q --filter label=berth.snapshot",
+                                   "r");
+        char line[256];
+        while (::fgets(&line[0], sizeof line, told) != nullptr)
+            found.push_back(fmt::format("in the engine: {}", &line[0]));
+        if (::pclose(told) != 0) found.emplace_back("an engine that does not answer");
         return found;
     }
 

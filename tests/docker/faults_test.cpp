@@ -16,8 +16,7 @@
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/scope_exit.hpp"
-#include "docker/docker_fixture.hpp"
-#include "support/cut_relay.hpp"
+#include "docker/relayed_fixture.hpp"
 
 namespace berth {
 namespace {
@@ -25,39 +24,8 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Of snapshots, which the engine has: other tests leave some for a collection.
-std::string snapshot_images() { return command("docker images -q --filter label=berth.snapshot | sort -u"); }
-
-/// A berth whose engine can be taken away.
-class DockerGoes : public Docker {
+class DockerGoes : public Relayed<Docker> {
 protected:
-    void SetUp() override
-    {
-        Docker::SetUp();
-        if (IsSkipped()) return;
-        host_ = std::getenv("DOCKER_HOST");
-        relay_ =
-            std::make_unique<test::CutRelay>(data_ + "/relay", host_.substr(std::string("unix://").size()));
-        reopen();
-    }
-    void TearDown() override
-    {
-        if (relay_) {
-            relay_->allow(test::CutRelay::kAll);
-            reopen();
-        }
-        Docker::TearDown();
-        if (!host_.empty()) ::setenv("DOCKER_HOST", host_.c_str(), 1);
-    }
-    /// As another process would, that knows nothing of the engine yet.
-    void reopen()
-    {
-        ::setenv("DOCKER_HOST", ("unix://" + relay_->path()).c_str(), 1);
-        berth_ = open();
-        ASSERT_TRUE(berth_->backend("docker"));
-        ::setenv("DOCKER_HOST", host_.c_str(), 1); // the client of docker does not go that way
-    }
-
     /// Tries it with an engine that answers once, twice and so on, the last time with a few bytes; between
     /// two tries `whole` looks whether everything is as it should be.
     template <class Act> void try_until_done(const Act& act, const std::function<void()>& whole, long bytes)
@@ -81,21 +49,6 @@ protected:
         }
         ADD_FAILURE() << "never done";
     }
-    void collect()
-    {
-        const auto report = berth_->run(berth_->lifecycle().collect({.grace = 0s}));
-        ASSERT_TRUE(report) << report.error().line();
-        for (const auto& action : report->actions) EXPECT_EQ(action.failed, "") << action.object;
-    }
-    void expect_kept()
-    {
-        collect();
-        EXPECT_EQ(shell("demo", "cat ~/note"), "kept\n");
-        EXPECT_EQ(command("docker ps -aq --filter label=berth.sandbox.id | wc -l"), "1");
-    }
-
-    std::string host_;
-    std::unique_ptr<test::CutRelay> relay_;
 };
 
 TEST_F(DockerGoes, WhileASandboxIsMade)

@@ -102,6 +102,34 @@ TEST_F(DockerImages, AHostileArchiveIsRefused)
     EXPECT_THAT(ours(), IsEmpty());
 }
 
+TEST_F(DockerImages, ADamagedArchiveIsRefusedAndLeavesNothing)
+{
+    // A layer that the engine has already is not read again, and nobody would see the damage.
+    command(
+        fmt::format("cp {0} {1}/root.tar && date +%s.%N > {1}/mark && tar -C {1} -rf {1}/root.tar ./mark && "
+                    "docker import {1}/root.tar theirs:1",
+                    engine().root_tar(), data_));
+    command("docker save theirs:1 -o " + data_ + "/image.tar && docker rmi theirs:1");
+    const auto images = [] { return command("docker images -aq --no-trunc | sort -u"); };
+    const auto before = images();
+    const auto size = std::filesystem::file_size(data_ + "/image.tar");
+    const auto damaged = [&](const std::string& name, const std::string& how) {
+        const std::string path = data_ + "/" + name + ".tar";
+        command(fmt::format("cp {0}/image.tar {1} && {2}{1}", data_, path, how));
+        for (const std::string kind : {"oci:", "tar:"}) {
+            const auto refused = acquire_from(name, kind + path);
+            EXPECT_FALSE(refused) << kind << name;
+        }
+        EXPECT_THAT(ours(), IsEmpty()) << name;
+        EXPECT_EQ(images(), before) << name;
+    };
+    damaged("short", fmt::format("truncate -s {} ", size / 2));
+    damaged("changed",
+            fmt::format("printf damaged | dd bs=1 conv=notrunc status=none seek={} of=", size / 2));
+    const auto whole = acquire_from("whole", "oci:" + data_ + "/image.tar");
+    ASSERT_TRUE(whole) << whole.error().line();
+}
+
 TEST_F(DockerImages, ATagThatMovedChangesNothingThatStands)
 {
     import("theirs:1", "-c 'ENV WHO=first'");

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "docker/docker_fixture.hpp"
+#include "docker/relayed_fixture.hpp"
 
 namespace berth {
 namespace {
@@ -131,6 +131,20 @@ TEST_F(DockerPulls, OneThatIsCutOffIsToldAndLeavesNothing)
     const auto whole = pulled("whole", name_);
     ASSERT_TRUE(whole) << whole.error().line();
     EXPECT_EQ(shell("whole", "echo whole"), "whole\n");
+}
+
+class DockerPullsKilled : public Relayed<DockerPulls> {};
+
+TEST_F(DockerPullsKilled, WhileItPulls)
+{
+    kill_at_each([&] { command("docker rmi -f " + name_ + " >/dev/null 2>&1 || true"); },
+                 [&] { return pulled("demo", name_); },
+                 [&] {
+                     const auto again = pulled("demo", name_);
+                     ASSERT_TRUE(again) << again.error().line();
+                     EXPECT_EQ(shell("demo", "echo pulled"), "pulled\n");
+                 },
+                 1);
 }
 
 } // namespace

@@ -139,8 +139,9 @@ await check('sandboxes', 'pause twice says no', async () => {
   await one.kill()
 })
 await check('sandboxes', 'a timeout with lifecycle pause pauses', async () => {
-  const one = await create({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause' } })
+  const one = await create({ timeoutMs: 60_000, lifecycle: { onTimeout: 'pause' } })
   await one.files.write('/home/user/kept', 'yes')
+  await one.setTimeout(1000)
   await until(async () => !(await one.isRunning()))
   const again = await Sandbox.connect(one.sandboxId)
   assert.equal(await again.files.read('/home/user/kept'), 'yes')
@@ -148,10 +149,11 @@ await check('sandboxes', 'a timeout with lifecycle pause pauses', async () => {
 })
 if (packageName === 'e2b')
   await check('sandboxes', 'a pause without memory is a reboot', async () => {
-    const one = await create({ timeoutMs: 1000, lifecycle: { onTimeout: { action: 'pause', keepMemory: false } } })
+    const one = await create({ timeoutMs: 60_000, lifecycle: { onTimeout: { action: 'pause', keepMemory: false } } })
     await one.files.write('/home/user/kept', 'yes')
     const boot = async () => (await one.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout
     const before = await boot()
+    await one.setTimeout(1000)
     await until(async () => (await one.getInfo()).state === 'paused')
     await one.connect()
     assert.equal(await one.files.read('/home/user/kept'), 'yes')
@@ -550,7 +552,7 @@ class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b'over TLS as ' + self.headers['Host'].encode())
+        self.wfile.write(b'over TLS as ' + dict(self.headers.items())['Host'].encode())
 server = http.server.ThreadingHTTPServer(('127.0.0.1', 8443), H)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain('/tmp/cert.pem', '/tmp/key.pem')
@@ -562,7 +564,8 @@ server.serve_forever()
     await one.commands.run(make)
     await one.commands.run('python3 /tmp/tls.py', { background: true, timeoutMs: 0 })
     const answer = await until(async () => {
-      const got = await toPort(8443, '/', {}, one)
+      // fetch() writes the name small; the program inside knows it as it is usually written.
+      const got = await toPort(8443, '/', { headers: { host: new URL(process.env.E2B_SANDBOX_URL).host } }, one)
       return got.status === 200 && got
     })
     assert.equal(answer.body, 'over TLS as inside.example:8443')

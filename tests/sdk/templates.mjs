@@ -19,7 +19,7 @@ async function ask(method, target, body, headers = key) {
 }
 
 export async function templates({ check, create, sdk }) {
-  const { Sandbox, Template, BuildError, waitForURL } = sdk
+  const { Sandbox, Template, BuildError, waitForFile, waitForTimeout, waitForURL } = sdk
   const unique = Math.random().toString(36).slice(2, 8)
   const name = (word) => `${word}-${unique}`
   const context = mkdtempSync(path.join(tmpdir(), 'berth-context-'))
@@ -71,16 +71,16 @@ export async function templates({ check, create, sdk }) {
     assert.ok(logs.some((line) => line.includes('already cached')))
     const one = await create(name('copy'))
     const shown = await one.commands.run(
-      'cat app/main.txt app/sub/deep.txt app/.hidden app/link ran; stat -c %U:%a app/main.txt renamed.sh; ls /home/user/conf/?.cfg'
+      'cat app/main.txt app/sub/deep.txt app/.hidden app/link ran; stat -c %U:%G:%a app/main.txt renamed.sh; ls /home/user/conf/?.cfg'
     )
-    assert.match(shown.stdout, /^maindeephiddenmainone\nuser:644\nuser:700\n\/home\/user\/conf\/a.cfg\n\/home\/user\/conf\/b.cfg\n$/)
+    assert.match(shown.stdout, /^maindeephiddenmainone\nuser:user:644\nuser:user:700\n\/home\/user\/conf\/a.cfg\n\/home\/user\/conf\/b.cfg\n$/)
     await one.kill()
   })
   await check('templates', 'a step that fails is named, and leaves no template', async () => {
     const template = empty().runCmd('true').runCmd('echo to be seen; exit 3')
     await assert.rejects(Template.build(template, name('fails')), (error) => {
       assert.ok(error instanceof BuildError)
-      assert.match(error.message, /exit code 3/)
+      assert.match(error.message, /failed to run command 'echo to be seen; exit 3': .*exit code 3/)
       return true
     })
     const [listed] = (await ask('GET', '/templates')).body.filter((t) => t.aliases.includes(name('fails')))
@@ -119,6 +119,15 @@ export async function templates({ check, create, sdk }) {
     const one = await create(name('starts'))
     assert.equal((await one.commands.run('curl -s http://127.0.0.1:8123/')).stdout, 'served\n')
     await one.kill()
+  })
+  await check('templates', 'a start command that fails is a build that fails', async () => {
+    for (const ready of [waitForURL('http://127.0.0.1:8123/'), waitForTimeout(5000)])
+      await assert.rejects(
+        Template.build(empty().setStartCmd('sleep 0.1; exit 7', ready), name('never')),
+        (error) => error instanceof BuildError && /start command 'sleep 0.1; exit 7' failed: exit 7/.test(error.message)
+      )
+    // One that has done its work is none.
+    await Template.build(empty().setStartCmd('touch /tmp/there', waitForFile('/tmp/there')), name('done'))
   })
   await check('templates', 'names, tags, exists, list, delete', async () => {
     assert.equal(await Template.exists(name('tags')), false)
@@ -209,7 +218,18 @@ export async function interpreter({ check, made }) {
     assert.deepEqual(run.logs.stdout, ['é\n'])
     assert.deepEqual(out, ['é\n'])
     assert.equal((await sandbox.runCode('x')).text, '20')
-    assert.equal((await sandbox.runCode('import os, sys\nprint("no", file=sys.stderr)\nos.environ["FROM"]')).text, "'the sandbox'")
+    assert.equal((await sandbox.runCode('import os, sys\nprint("no", file=sys.stderr)\nos.environ["FROM"]')).text, 'the sandbox')
+    assert.equal((await sandbox.runCode('"it\'s"')).text, "it's")
+    assert.equal((await sandbox.runCode('["a"]')).text, "['a']")
+    // As it stands in a program of the caller's.
+    const indented = await sandbox.runCode(`
+        if x == 20:
+            z = 7
+
+        z * 2
+    `)
+    assert.equal(indented.text, '14')
+    assert.equal((await sandbox.runCode('    # a note\nif x:\n    z = 8\nz')).text, '8')
   })
   await check('code interpreter', 'runCode: errors with a traceback', async () => {
     const run = await sandbox.runCode('def f():\n    return 1 / 0\n\nf()')
@@ -254,10 +274,24 @@ Rich()`)
     assert.equal(main.png, Buffer.from('\x89PNG', 'latin1').toString('base64'))
     assert.equal(main.markdown, '**rich**')
     assert.deepEqual(main.json, { a: [1] })
+    // JSON has no such number.
+    const odd = await sandbox.runCode(`
+class Odd:
+    def __repr__(self): return "odd"
+    def _repr_json_(self): return {"a": float("nan")}
+Odd()`)
+    assert.deepEqual([odd.error, odd.text, odd.results[0].json], [undefined, 'odd', undefined])
   })
   await check('code interpreter', 'contexts: create, list, restart, remove', async () => {
+    const fresh = await Sandbox.create({ timeoutMs: 60_000 })
+    made.add(fresh.sandboxId)
+    const [first, ...others] = await fresh.listCodeContexts()
+    assert.deepEqual([first.language, first.cwd, others], ['python', '/home/user', []])
+    await fresh.restartCodeContext(first)
+    assert.equal((await fresh.runCode('2 + 3', { context: first })).text, '5')
+    await fresh.kill()
     const context = await sandbox.createCodeContext({ cwd: '/tmp' })
-    assert.equal((await sandbox.runCode('import os; y = 5; os.getcwd()', { context })).text, "'/tmp'")
+    assert.equal((await sandbox.runCode('import os; y = 5; os.getcwd()', { context })).text, '/tmp')
     assert.equal((await sandbox.runCode('y')).error.name, 'NameError')
     assert.ok((await sandbox.listCodeContexts()).some((c) => c.id === context.id && c.cwd === '/tmp'))
     await sandbox.restartCodeContext(context)
@@ -273,7 +307,7 @@ Rich()`)
   })
   await check('code interpreter', 'a timeout ends the waiting, and the code', async () => {
     await assert.rejects(sandbox.runCode('import time\nwhile True: time.sleep(0.05)', { timeoutMs: 700 }))
-    assert.equal((await sandbox.runCode('"free"')).text, "'free'")
+    assert.equal((await sandbox.runCode('"free"')).text, 'free')
   })
   await check('code interpreter', 'without the token no code runs', async () => {
     const headers = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49999', 'Content-Type': 'application/json' }

@@ -65,7 +65,9 @@ export async function volumes({ check, create, sdk }) {
     let text = ''
     for await (const piece of await volume.readFile('/a.txt', { format: 'stream' })) text += Buffer.from(piece).toString()
     assert.equal(text, 'hello')
-    await volume.writeFile('/a.txt', '')
+    await assert.rejects(volume.writeFile('/a.txt', 'other'), /exists/)
+    assert.equal(await volume.readFile('/a.txt'), 'hello')
+    await volume.writeFile('/a.txt', '', { force: true })
     assert.equal(await volume.readFile('/a.txt'), '')
     const big = new Uint8Array(5_000_000).map((_, i) => (i * 7) % 256)
     await volume.writeFile('/big', big.buffer)

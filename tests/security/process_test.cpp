@@ -39,7 +39,7 @@ private:
 /// Waits for something that another process brings about; a bound, not a guess.
 bool eventually(const std::function<bool()>& holds)
 {
-    for (int i = 0; i < 500; ++i, ::usleep(10'000))
+    for (int i = 0; i < 6000; ++i, ::usleep(10'000))
         if (holds()) return true;
     return false;
 }

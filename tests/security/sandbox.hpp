@@ -25,14 +25,15 @@ struct Outcome {
 
 /// What a test wants of the process that berth is started in.
 struct Around {
-    std::string program; ///< empty: the program under test
+    std::string verb = "run"; ///< of "exec" the last option is the sandbox
+    std::string program;      ///< empty: the program under test
     std::map<std::string, std::string> env;
     std::vector<std::pair<int, int>> descriptors; ///< {ours, the number berth finds it under}
     std::string input;
     std::function<void(std::string_view)> output; ///< takes stdout instead of `Outcome::out`
 };
 
-/// `berth run OPTIONS -- COMMAND`, to its end.
+/// `berth run OPTIONS -- COMMAND`, or what `around` says, to its end. Without a command there is no "--".
 [[nodiscard]] Outcome run(const Words& options, const Words& command, const Around& around = {});
 
 /// A shell script inside, with the hostile program at /probe.

@@ -331,5 +331,8 @@ class Place:
         if kind:
             for server in self.servers:
                 print(server.told()[-3000:])
+        # A sandbox outlives its servers; without its state directory nobody would find it again.
+        for state in self.path.glob("*/sandbox"):
+            subprocess.run([self.program, "rm", "--all", "--data", str(state.parent)], check=False, capture_output=True)
         subprocess.run(["rm", "-rf", str(self.path)], check=False)
         assert kind or all(code in (0, -9) for code in codes), f"a server ended with {codes}"

@@ -11,8 +11,9 @@ import sys
 import tempfile
 
 import codex_sandbox as suite
-from codex_client import RpcError, b64, glob, intent, run_all, special, uri, workspace_write
+from codex_client import Client, RpcError, b64, glob, intent, run_all, special, upgrade, uri, workspace_write
 from codex_sandbox import HOME, Place, live
+from served import Server
 
 ENGINE = pathlib.Path(__file__).resolve().parent.parent / "support" / "docker-engine"
 SAME = ("commands_and_files_are_the_sandboxs", "streams_input_terminals_and_signals", "a_session_is_taken_up_again",
@@ -56,6 +57,32 @@ def test_each_session_has_a_container_of_its_own():
         assert server.stop() == 0
         assert live(place) == [] and containers() == []
         suite.soon("a placeholder stays", lambda: sorted(p.name for p in place.ws.iterdir()) == ["f", "g"])
+
+
+def test_serve_lets_a_tenant_into_its_own_container():
+    with Place() as place:
+        server = Server(suite.PROGRAM, str(place.path / "data"))
+        other = suite.berth(place, "key", "add", "--tenant", "other").strip()
+        box = suite.sandbox(place, "--label", "berth.tenant=default")
+        client = Client(server.port, f"/codex?key={server.key}&sandbox={box}")
+        assert client.call("environment/info")["userHomeDir"] == uri(HOME)
+        rules = workspace_write(suite.WS)
+        code, said = client.run("echo mine > f; cat f; touch .git/x || echo kept; touch ../x || echo kept", suite.WS, rules)
+        assert code == 0 and said.startswith("mine\n") and said.count("kept") == 2, said
+        client.call("fs/writeFile", {"path": uri(suite.WS + "/g"), "dataBase64": b64(b"two"), "sandbox": rules})
+        assert client.code("fs/writeFile", {"path": uri(HOME + "/x"), "dataBase64": "", "sandbox": rules}) != 0
+        assert suite.inside(place, box, f"cat {suite.WS}/f {suite.WS}/g; ls {HOME}") == "mine\ntwows\n"
+        # A pattern must hold for what is made later, which the walls of a container's command cannot.
+        secret = intent([special("root", "read"), special("project_roots", "write"), glob("codex-project-roots://**/*.env")], suite.WS)
+        try:
+            client.start("p", "true", suite.WS, secret)
+            raise AssertionError("it was started")
+        except RpcError as error:
+            assert error.code == -32602 and ("docker" in error.message or "pattern" in error.message), error
+        assert upgrade(server.port, f"/codex?sandbox={box}", Authorization=f"Bearer {other}")[1] == 404
+        assert server.stop() == 0
+        assert suite.inside(place, box, f"cat {suite.WS}/f") == "mine\n"  # it outlives the session
+        suite.berth(place, "rm", box)
 
 
 def main() -> None:

@@ -899,6 +899,21 @@ def test_a_message_beyond_the_limit_ends_the_connection_and_nothing_else():
         assert server.client().call("environment/status")["status"] == "ready"
 
 
+def test_frames_that_are_none():
+    """A length that nobody can mean, control frames that are too long or in pieces, a frame without a mask, reserved bits."""
+    with Place() as place:
+        server = place.server()
+        for bytes_ in (bytes([0x81, 0xff]) + b"\xff" * 8 + b"\0" * 4, bytes([0x81, 0xff]) + (1 << 62).to_bytes(8, "big") + b"\0" * 4,
+                       frame(b"x" * 126, 9), frame(b"x", 9, final=False), bytes([0x81, 2]) + b"{}", bytes([0xf1, 0x82]) + b"\0" * 4 + b"{}",
+                       frame(b"{}", 3), frame(b"{}", 0)):
+            client = server.client()
+            client.put(bytes_)
+            assert client.closed(30), bytes_[:16]
+        lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
+        assert next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) < 120_000
+        assert server.client().call("environment/status")["status"] == "ready"
+
+
 def test_a_client_that_vanishes_in_the_middle_of_a_write():
     with Place() as place:
         server = place.server()
@@ -910,6 +925,7 @@ def test_a_client_that_vanishes_in_the_middle_of_a_write():
         client.cut()
         other = server.client()
         assert other.code("fs/readFile", {"path": uri(place.ws / "half"), "sandbox": read_only(place.ws)}) == -32004
+        assert names_in(place.ws) == []
         assert other.call("environment/status")["status"] == "ready"
 
 

@@ -281,13 +281,58 @@ def test_what_cannot_be_held_is_refused_by_name():
                 assert error.code == -32602 and "link" in error.message, error
         assert client.code("process/start", {"processId": "q", "argv": ["true"], "cwd": uri(WS), "env": {}, "tty": False,
                                              "enforceManagedNetwork": True, "sandbox": read_only()}) == -32602
-        secret = intent([special("root", "read"), special("project_roots", "write"), glob("codex-project-roots://**/*.env")], WS)
-        inside(place, chosen.box, f"echo hidden > {WS}/a.env")
-        try:  # held, or refused
-            assert "hidden" not in client.run("cat a.env", WS, secret)[1]
-        except RpcError as error:
-            assert error.code == -32602, error
-        assert word(client, "fs/readFile", path=uri(WS + "/a.env"), sandbox=secret) != "allow"
+
+
+def denied_as_told(client, script: str, box) -> tuple[str, bool]:
+    name = f"told{next(client.numbers)}"
+    client.start(name, script, WS, box)
+    output = client.finish(name)[1]
+    return output, next(e["params"]["sandboxDenied"] for e in client.of(name) if e["method"] == "process/exited")
+
+
+def test_deny_patterns_hold_for_commands_and_files_of_a_sandbox():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        box = intent([special("root", "read"), special("project_roots", "write"), special("slash_tmp", "write"),
+                      glob("codex-project-roots://**/*.env"), glob("codex-project-roots://vault/**")], WS)
+        secrets = "a.env deep/b.env vault/key"
+        inside(place, chosen.box, f"cd {WS}; mkdir deep vault; for f in {secrets}; do printf 'secret words' > $f; done; printf mine > open")
+        for script in ("cat a.env", "cat deep/b.env vault/key", "mv a.env b; cat b", "mv vault v; cat v/key; rm -rf v", "ln a.env l; cat l",
+                       "ln -s a.env s; cat s; rm s", f"cat /proc/self/root{WS}/a.env", "cd deep && cat b.env", "cp -r deep copy; cat copy/*; rm -r copy",
+                       "exec 3< .; cat /proc/self/fd/3/a.env", "sh a.env", "echo secret words > made.env; cat made.env"):
+            output, told = denied_as_told(client, script, box)
+            assert "secret words" not in output and told, (script, output)
+            assert inside(place, chosen.box, f"cd {WS}; cat {secrets}; ls") == "secret words" * 3 + "a.env\ndeep\nopen\nvault\n", script
+        assert denied_as_told(client, "cat open; echo more > x; mv x y; cat y; rm y; ls deep", box) == ("minemore\nb.env\n", False)
+        assert denied_as_told(client, "echo permission denied; exit 1", box) == ("permission denied\n", False)
+        # By somebody else, while it runs.
+        client.start("later", "echo ready; until [ -e later.env ]; do :; done; cat later.env; cat open", WS, box)
+        client.wait(lambda: client.of("later"))
+        inside(place, chosen.box, f"printf 'secret words' > {WS}/later.env")
+        output = client.finish("later")[1]
+        assert "secret words" not in output and "mine" in output, output
+        # A terminal, input, an end that is asked for, and a command that is not there.
+        code, output = client.run(["/bin/bash", "-c", "cat <(echo through); tty; echo typed > /dev/tty"], WS, box, tty=True)
+        assert code == 0 and "through" in output and "/dev/pts/" in output and "typed" in output, output
+        client.start("in", "read a; echo got:$a", WS, box, pipeStdin=True)
+        client.call("process/write", {"processId": "in", "chunk": b64(b"abc\n"), "writeId": "1"})
+        assert client.finish("in") == (0, "got:abc\n")
+        client.start("end", "echo ready; sleep 1000", WS, box)
+        client.wait(lambda: client.of("end"))
+        assert client.call("process/terminate", {"processId": "end"}) == {"running": True}
+        assert client.finish("end")[0] == 137
+        for missing in ("no-such-thing", "/no/such", WS + "/a.env"):
+            assert client.code("process/start", {"processId": missing, "argv": [missing], "cwd": uri(WS), "env": {"PATH": "/usr/bin:/bin"},
+                                                 "tty": False, "sandbox": box}) == -32603, missing
+        # The same decision for files.
+        for path, expected in (("a.env", "deny"), ("deep/b.env", "deny"), ("vault/key", "deny"), ("later.env", "deny"), ("open", "allow")):
+            assert word(client, "fs/readFile", path=uri(f"{WS}/{path}"), sandbox=box) == expected, path
+        assert word(client, "fs/writeFile", path=uri(WS + "/new.env"), dataBase64="", sandbox=box) == "deny"
+        assert word(client, "fs/remove", path=uri(WS + "/a.env"), force=False, sandbox=box) == "deny"
+        assert word(client, "fs/copy", sourcePath=uri(WS + "/a.env"), destinationPath=uri(WS + "/c"), recursive=False, sandbox=box) == "deny"
+        assert word(client, "fs/writeFile", path=uri(WS + "/new"), dataBase64="", sandbox=box) == "allow"
+        soon("a placeholder stays", lambda: inside(place, chosen.box, f"ls -A {WS}").split() == ["a.env", "deep", "later.env", "new", "open", "vault"])
+        soon("a supervisor is left", lambda: "berth-supervisor" not in inside(place, chosen.box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"))
 
 
 def test_a_backend_without_policies_of_commands_refuses_them():
@@ -416,6 +461,18 @@ def test_terminate_and_cut_leave_the_workspace_as_it_was():
             soon(end, lambda: "sleep 1000" not in inside(place, chosen.box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"))
             soon(end, lambda: inside(place, chosen.box, f"ls -lAR {WS} | grep -c '^d' || true").strip() == "0")
         assert inside(place, chosen.box, f"ls -lAR --time-style=+%s {WS}").splitlines()[1:] == before.splitlines()[1:]
+
+
+def test_commands_in_a_row_leave_no_names_behind():
+    """The next one begins while what stood for names goes: it must hold them too, and remove them when it was the last."""
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        rules = workspace_write(WS)
+        for i in range(8):
+            assert client.run(f"mkdir .git 2>/dev/null || echo kept {i}", WS, rules) == (0, f"kept {i}\n")
+            client.call("fs/writeFile", {"path": uri(WS + "/f"), "dataBase64": "", "sandbox": rules})
+            assert client.code("fs/getMetadata", {"path": uri(WS + "/.git"), "sandbox": rules}) == -32004
+        soon("a placeholder stays", lambda: inside(place, chosen.box, f"ls -A {WS}") == "f\n")
 
 
 def test_options_that_contradict_each_other():

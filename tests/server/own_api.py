@@ -132,7 +132,8 @@ def input_signals_and_timeouts(server: Server):
     killed = run(server, box, "sh", "-c", "sleep 1000 & sleep 1000")
     assert ask(server, "DELETE", killed)[0] == 204
     assert next(e for e in events(server, killed) if e["event"] == "exit")["signal"] == 9
-    pty = run(server, box, "sh", "-c", "sleep 0.3; stty size", terminal={"rows": 30, "columns": 100})
+    pty = run(server, box, "sh", "-c", "until [ \"$(stty size)\" = '31 101' ]; do sleep 0.05; done; stty size",
+              terminal={"rows": 30, "columns": 100}, timeout_seconds=120)
     assert ask(server, "POST", pty + "/size", {"rows": 31, "columns": 101})[0] == 204
     assert b"31 101" in output(events(server, pty), "pty")
     ask(server, "DELETE", box)

@@ -95,7 +95,32 @@ def a_detached_command_is_found_in_its_log(server: Server):
         while (again := berth(server, "kill", box, sleeper)).returncode != 4:
             assert time.monotonic() < deadline, again
     assert berth(server, "kill", box, "exec_none").returncode == 3
+    assert berth(server, "exec", box, "--", "no-such-program").returncode == 127
+    for words in ((), ("--follow",)):
+        unstarted = berth(server, "logs", box, *words)
+        assert unstarted.returncode == 3 and "has no log, it was not started: command not found" in unstarted.stderr, unstarted
     good(berth(server, "rm", box))
+
+
+@check
+def a_key_is_never_mistaken_for_the_end_of_another(server: Server):
+    box = make(server, "--key", "team:demo")
+    assert berth(server, "rm", "demo").returncode == 3
+    assert good(berth(server, "rm", "team:demo")).strip() == box
+
+
+@check
+def what_does_not_work_there_is_told(server: Server):
+    ran = berth(server, "run", "--json", "--", "true")
+    assert ran.returncode == 125 and json.loads(ran.stdout)["error"]["code"] == "unsupported", ran
+    assert "unset BERTH_SERVER" in berth(server, "gc").stderr
+    assert "leave --server out" in berth(server, "gc", "--server", server.url).stderr
+    assert berth(server, "rnu").stderr == "berth: unknown verb 'rnu', did you mean run?\n"
+    named = berth(server, "create", "--name", "mine")
+    assert named.returncode == 2 and named.stderr.startswith("berth: --name does not work with a server"), named
+    assert berth(server, "create", "--nmae", "mine").stderr.startswith("berth: unknown option --nmae")
+    wrong = berth(server, "ls", "--server", "nowhere", "--json")
+    assert wrong.returncode == 2 and json.loads(wrong.stdout)["error"]["code"] == "invalid", wrong
 
 
 @check
@@ -124,6 +149,10 @@ def files_go_in_and_out(server: Server):
     good(berth(server, "cp", "-", f"{box}:/tmp/typed", input="typed"))
     assert good(berth(server, "cp", f"{box}:/tmp/typed", "-")) == "typed"
     assert berth(server, "cp", f"{box}:/tmp/none", str(place / "none")).returncode == 3
+    os.mkfifo(place / "pipe")
+    refused = berth(server, "cp", f"{box}:/tmp/typed", str(place / "pipe"))
+    assert refused.returncode == 2 and "no regular file" in refused.stderr and (place / "pipe").is_fifo(), refused
+    (place / "pipe").unlink()
     assert sorted(p.name for p in place.iterdir()) == ["a.bin", "b.bin"], "nothing half done is left"
     good(berth(server, "rm", box))
 
@@ -270,7 +299,7 @@ def snapshots_and_events_there(server: Server):
 def what_cannot_be_done_there_says_so_by_name(server: Server):
     for verb in ("run", "move", "gc", "attach", "volume"):
         ended = berth(server, verb, "x")
-        assert ended.returncode == 6 and f"berth {verb} does not work with a server" in ended.stderr, ended
+        assert ended.returncode == (125 if verb == "run" else 6) and f"berth {verb} does not work with a server" in ended.stderr, ended
     assert "berth" in good(berth(server, "version"))
     ended = berth(server, "doctor", "--server", server.url)
     assert ended.returncode == 6 and "this machine" in ended.stderr, ended

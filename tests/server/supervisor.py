@@ -64,12 +64,20 @@ class Supervisor:
         for where, below, _ in os.walk(self.group):
             if "berth" in below:
                 below.remove("berth")
-            out += [int(pid) for pid in (pathlib.Path(where) / "cgroup.procs").read_text().split()]
+            try:
+                out += [int(pid) for pid in (pathlib.Path(where) / "cgroup.procs").read_text().split()]
+            except OSError:
+                pass  # a group that went meanwhile
         return out
 
     def strangers(self) -> list[str]:
         """Programs in it that are not the server's own: a keeper is another one."""
-        programs = {pid: os.readlink(f"/proc/{pid}/exe") for pid in self.members()}
+        programs = {}
+        for pid in self.members():
+            try:
+                programs[pid] = os.readlink(f"/proc/{pid}/exe")
+            except OSError:
+                pass  # it ended meanwhile
         assert self.server.process.pid in programs
         return [one for one in programs.values() if one != self.program]
 
@@ -206,7 +214,7 @@ def main() -> int:
             if left:
                 subprocess.run([program, "rm", *left, "--data", one.data], check=False, capture_output=True)
         if made is not None:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while made.exists() and time.monotonic() < deadline:
                 for where, _, _ in os.walk(made, topdown=False):
                     try:

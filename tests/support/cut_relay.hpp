@@ -1,31 +1,42 @@
 #pragma once
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstring>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "base/unique_fd.hpp"
+#include "support/socket_address.hpp"
 
 namespace berth::test {
 
-/// A unix socket that leads to another one, until it is told to break: the first connections come through,
-/// the next gets some bytes of its answer, and after that nobody answers at all.
+/// A socket that leads to an engine until it is told to break: the first connections come through, the next
+/// gets some bytes of its answer, and after that nobody answers at all. Or the engine itself is struck down
+/// in the middle of a request. Places are paths of unix sockets, or IPv4 addresses with a port.
 class CutRelay {
 public:
-    CutRelay(std::string at, std::string to) : at_(std::move(at)), to_(std::move(to))
+    CutRelay(const std::string& at, std::string to) : to_(std::move(to))
     {
-        listener_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        const auto place = address(at_);
-        if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0 ||
-            ::listen(listener_.get(), 64) != 0)
+        const SocketAddress place(at);
+        listener_.reset(::socket(place.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (::bind(listener_.get(), place.get(), place.size()) != 0 || ::listen(listener_.get(), 64) != 0)
             std::abort();
+        at_ = "unix://" + at;
+        if (place.family() == AF_INET) {
+            sockaddr_in bound{};
+            socklen_t size = sizeof bound;
+            ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&bound), &size);
+            at_ = "tcp://" + at.substr(0, at.find(':') + 1) + std::to_string(ntohs(bound.sin_port));
+        }
         thread_ = std::jthread([this](const std::stop_token& stop) { accept_all(stop); });
     }
     CutRelay(const CutRelay&) = delete;
@@ -43,17 +54,34 @@ public:
         bytes_ = bytes;
         left_ = connections;
     }
-    [[nodiscard]] const std::string& path() const noexcept { return at_; }
+
+    enum class Moment {
+        Asked,   ///< the request is on its way; of a long one the first part
+        Answered ///< the answer comes, and nobody hears it; of a long one the first part was heard
+    };
+    /// The next request but `changes` that change something at the engine or bring much of it is its last.
+    void strike_at(long changes, Moment moment, std::function<void()> strike)
+    {
+        const std::scoped_lock lock(mutex_);
+        changes_ = changes;
+        moment_ = moment;
+        strike_ = std::move(strike);
+        doomed_.clear();
+    }
+    /// The request that was struck, by now; empty: it never came.
+    [[nodiscard]] std::string struck()
+    {
+        std::unique_lock lock(mutex_);
+        // One whose client has gone before so many bytes is never struck.
+        const auto over = [&] { return doomed_.empty() || !strike_; };
+        if (!changed_.wait_for(lock, std::chrono::seconds(120), over))
+            ADD_FAILURE() << doomed_ << " was not struck";
+        return doomed_;
+    }
+    /// As DOCKER_HOST has it.
+    [[nodiscard]] const std::string& host() const noexcept { return at_; }
 
 private:
-    static sockaddr_un address(const std::string& path)
-    {
-        sockaddr_un out{};
-        out.sun_family = AF_UNIX;
-        std::memcpy(&out.sun_path[0], path.c_str(), path.size() + 1);
-        return out;
-    }
-
     void accept_all(const std::stop_token& stop)
     {
         std::vector<std::jthread> open;
@@ -70,12 +98,41 @@ private:
         }
     }
 
-    void relay(const std::stop_token& stop, const UniqueFd& client, long bytes) const
+    /// How many bytes of a request, or of its answer, go through before the engine is struck.
+    struct Doom {
+        long asked = kAll;
+        long answered = kAll;
+    };
+    Doom judge(const std::string& head)
     {
-        const UniqueFd engine(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        const auto place = address(to_);
-        if (::connect(engine.get(), reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0) return;
+        const std::string line = head.substr(0, head.find('\r'));
+        const bool saves = line.starts_with("GET ") && line.find("/images/") != std::string::npos &&
+                           line.find("/get ") != std::string::npos;
+        if (line.starts_with("GET ") && !saves) return {};
+        const std::scoped_lock lock(mutex_);
+        if (!strike_ || changes_-- != 0) return {};
+        doomed_ = line.substr(0, line.find('?'));
+        constexpr long some = 200'000;
+        const bool brings = head.find("chunked") != std::string::npos;
+        if (moment_ == Moment::Asked) return {.asked = brings ? some : 0, .answered = kAll};
+        return {.asked = kAll, .answered = saves ? some : 0};
+    }
+    void strike()
+    {
+        const std::scoped_lock lock(mutex_);
+        if (strike_) strike_();
+        strike_ = {};
+        changed_.notify_all();
+    }
+
+    void relay(const std::stop_token& stop, const UniqueFd& client, long bytes)
+    {
+        const SocketAddress place(to_);
+        const UniqueFd engine(::socket(place.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (::connect(engine.get(), place.get(), place.size()) != 0) return;
         std::vector<char> piece(1 << 16);
+        Doom doom;
+        bool fresh = true;
         pollfd both[2] = {{.fd = client.get(), .events = POLLIN, .revents = 0},
                           {.fd = engine.get(), .events = POLLIN, .revents = 0}};
         while (!stop.stop_requested()) {
@@ -89,9 +146,17 @@ private:
                     continue;
                 }
                 if (n <= 0) return;
+                if (i == 0 && std::exchange(fresh, false))
+                    doom = judge(std::string(piece.data(), static_cast<std::size_t>(n)));
+                long& left = i == 0 ? doom.asked : doom.answered;
+                left -= n;
                 const long some = i == 0 ? n : std::min<long>(n, bytes);
                 if (i == 1) bytes -= some;
-                if (!write_some(both[1 - i].fd, piece.data(), some) || bytes == 0) return;
+                const bool over = left < 0;
+                // A request goes out whole as far as it came; of an answer nothing more is heard.
+                if ((!over || i == 0) && !write_some(both[1 - i].fd, piece.data(), some)) return;
+                if (over) strike();
+                if (over || bytes == 0) return;
             }
         }
     }
@@ -112,6 +177,12 @@ private:
     UniqueFd listener_;
     std::atomic<long> left_ = kAll;
     std::atomic<long> bytes_ = 0;
+    std::mutex mutex_; ///< of what follows
+    std::condition_variable changed_;
+    long changes_ = 0;
+    Moment moment_ = Moment::Asked;
+    std::function<void()> strike_;
+    std::string doomed_; ///< the request, while it is on its way and after that
     std::jthread thread_;
 };
 

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -44,17 +46,12 @@ public:
         hold_.reset(in[1]);
         says_.reset(out[0]);
         if (failed != 0) return;
-        std::string line;
-        for (char byte = 0; ::read(says_.get(), &byte, 1) == 1 && byte != '\n';) line += byte;
+        const std::string line = said();
         ready_ = line == "ready";
         if (line.starts_with("skip ")) reason_ = line.substr(5);
         if (!ready_) return;
         std::string host = "unix://" + directory_ + "/sock";
-        if (is_far()) {
-            std::ifstream told(directory_ + "/tcp");
-            std::getline(told, host);
-            host = "tcp://" + host;
-        }
+        if (is_far()) host = "tcp://" + noted("tcp");
         ::setenv("DOCKER_HOST", host.c_str(), 1);
     }
     DockerEngine(const DockerEngine&) = delete;
@@ -81,9 +78,40 @@ public:
     /// Why there is none, and what would change that.
     [[nodiscard]] const std::string& reason() const noexcept { return reason_; }
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+    /// kill -9 of the engine, and of nothing that it started, or whatever it does at another signal. Its end
+    /// is waited for.
+    void kill(int signal = SIGKILL) const
+    {
+        const auto pid = static_cast<pid_t>(std::stol(noted("engine")));
+        const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+        ::kill(pid, signal);
+        pollfd end{.fd = process.get(), .events = POLLIN, .revents = 0};
+        ::poll(&end, 1, -1);
+    }
+    /// Another engine on what a killed one has left; says why not, or nothing.
+    [[nodiscard]] std::string start_again() const
+    {
+        if (::write(hold_.get(), "\n", 1) != 1) return "the engine's script is gone";
+        const std::string line = said();
+        return line == "ready" ? "" : line;
+    }
     [[nodiscard]] std::string root_tar() const { return directory_ + "/root.tar"; }
 
 private:
+    std::string said() const
+    {
+        std::string line;
+        for (char byte = 0; ::read(says_.get(), &byte, 1) == 1 && byte != '\n';) line += byte;
+        return line;
+    }
+    std::string noted(const std::string& file) const
+    {
+        std::ifstream in(directory_ + "/" + file);
+        std::string line;
+        std::getline(in, line);
+        return line;
+    }
+
     std::string directory_;
     UniqueFd hold_; ///< the script ends when this does
     UniqueFd says_; ///< ends when the script has

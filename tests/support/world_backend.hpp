@@ -22,6 +22,7 @@ struct World {
     };
     std::map<std::string, Instance> instances; ///< by native name
     std::map<std::string, std::vector<ExecInfo>> execs;
+    bool starters_live = true;    ///< of execs without an event
     bool outage = false;          ///< nothing can be asked
     int unresponsive = 0;         ///< so many inspections get no answer
     bool create_fails = false;    ///< as a full disk would
@@ -100,6 +101,13 @@ public:
     Task<Result<std::vector<ExecInfo>>> execs(SandboxHandle sandbox) override
     {
         co_return world_->execs[sandbox.native];
+    }
+    Task<Status> settle_exec(SandboxHandle sandbox, std::string exec) override
+    {
+        for (auto& one : world_->execs[sandbox.native])
+            if (one.id == exec && one.events == 0 && !world_->starters_live)
+                one = {.id = exec, .running = false, .status = ExitStatus::unknown(), .events = 2};
+        co_return Status{};
     }
     Task<Status> kill(SandboxHandle sandbox, std::string exec) override
     {

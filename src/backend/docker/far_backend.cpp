@@ -1,31 +1,19 @@
 #include "backend/docker/far_backend.hpp"
 
-#include <unistd.h>
-
 #include "backend/docker/exec_place.hpp"
 #include "backend/docker/far_exec.hpp"
 #include "backend/docker/far_files.hpp"
 #include "backend/docker/far_life.hpp"
 #include "backend/docker/snapshot.hpp"
 #include "backend/docker/stats.hpp"
-#include "base/io.hpp"
-#include "base/strings.hpp"
 #include "core/exec_programs.hpp"
 #include "keeping/native.hpp"
 #include "keeping/pause.hpp"
 #include "keeping/places.hpp"
 #include "scripted/archive.hpp"
 #include "scripted/files.hpp"
-#include "scripted/spool.hpp"
 
 namespace berth::docker {
-
-namespace {
-
-constexpr Bytes kLargest{1ull << 40};
-constexpr std::size_t kPiece = std::size_t{256} << 10;
-
-} // namespace
 
 FarBackend::FarBackend(InstanceDirs dirs, BlockingPool& pool, std::unique_ptr<Engine> engine)
     : dirs_(std::move(dirs)), pool_(pool), engine_(std::move(engine)),
@@ -298,34 +286,14 @@ Task<Status> FarBackend::remove_file(SandboxHandle sandbox, FilePath file, Remov
 
 Task<Result<UniqueFd>> FarBackend::open_file(SandboxHandle sandbox, FilePath file)
 {
-    co_return co_await with_files(sandbox, [&](scripted::Files& files) -> Result<UniqueFd> {
-        BERTH_TRY(auto spool, scripted::nameless_file(dirs_.fd()));
-        const ByteSink keep = [&](std::string_view bytes) { return write_all(spool.get(), bytes); };
-        BERTH_CHECK(files.read(file, kLargest, keep));
-        if (::lseek(spool.get(), 0, SEEK_SET) != 0) return fail_errno("reading {}", printable(file.path));
-        return spool;
-    });
+    co_return co_await with_files(sandbox,
+                                  [&](scripted::Files& files) { return files.read_aside(file, dirs_.fd()); });
 }
 
 Task<Status> FarBackend::fill_file(SandboxHandle sandbox, FilePath file, FileContents contents)
 {
-    co_return co_await with_files(sandbox, [&](scripted::Files& files) -> Status {
-        std::uint64_t total = 0;
-        const ByteSource source = [&]() -> Result<std::string> {
-            std::string piece(kPiece, '\0');
-            for (;;) {
-                const ssize_t n = ::read(contents.source.get(), piece.data(), piece.size());
-                if (n < 0 && errno == EINTR) continue;
-                if (n < 0) return fail_errno("reading what becomes {}", printable(file.path));
-                piece.resize(static_cast<std::size_t>(n));
-                total += piece.size();
-                if (total > contents.limit.count)
-                    return fail(Code::Invalid, "{} would be too large", printable(file.path));
-                return piece;
-            }
-        };
-        return files.fill(file, source, contents.mode);
-    });
+    co_return co_await with_files(sandbox,
+                                  [&](scripted::Files& files) { return files.fill(file, contents); });
 }
 
 Task<Status> FarBackend::read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,

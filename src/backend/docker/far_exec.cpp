@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "backend/docker/inspect.hpp"
+#include "base/hooks.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "keeping/exec_start.hpp"
+#include "keeping/relay_frames.hpp"
 
 namespace berth::docker {
 
@@ -15,10 +17,12 @@ using namespace std::chrono_literals;
 using keeper::Kind;
 using keeper::RelayHead;
 using keeper::RelayKind;
+using keeping::relay_frame;
 using From = ExecStream::Piece::From;
 
 constexpr auto kStartPatience = 60s;
 constexpr auto kReach = 30s; // without an answer it is out of reach
+constexpr std::chrono::seconds kGreeting = 20s;
 constexpr auto kBreath = 200ms;
 constexpr auto kLook = 50ms; // for somebody who wants it
 constexpr auto kMoment = 200ms;
@@ -29,36 +33,6 @@ SteadyTime now() { return system_clock().steady(); }
 Error impossible(std::string_view what)
 {
     return fail(Code::Invalid, "a container tells what cannot be: {}", what).error();
-}
-
-std::string frame(RelayKind kind, std::uint64_t offset, std::string_view bytes)
-{
-    const RelayHead head{
-        .length = static_cast<std::uint32_t>(bytes.size()), .kind = kind, .reserved = 0, .offset = offset};
-    std::string out(reinterpret_cast<const char*>(&head), sizeof head);
-    out += bytes;
-    return out;
-}
-
-/// The first frame: the command itself.
-Result<std::string> begin_bytes(const ExecSpec& spec, const std::string& cwd,
-                                const std::vector<std::string>& env)
-{
-    keeper::RelayBegin begin{};
-    begin.argc = static_cast<std::uint32_t>(spec.argv.size());
-    begin.envc = static_cast<std::uint32_t>(env.size());
-    if (spec.input == ExecSpec::Stdin::Open) begin.flags |= keeper::kStdin;
-    if (spec.terminal) {
-        begin.flags |= keeper::kTerminal;
-        begin.rows = spec.terminal->rows;
-        begin.columns = spec.terminal->columns;
-    }
-    std::string out(reinterpret_cast<const char*>(&begin), sizeof begin);
-    out += cwd + '\0';
-    for (const auto& word : spec.argv) out += word + '\0';
-    for (const auto& one : env) out += one + '\0';
-    if (out.size() > keeper::kMaxBody) return fail(Code::Invalid, "a command of {} bytes", out.size());
-    return out;
 }
 
 } // namespace
@@ -92,13 +66,15 @@ Result<FarExec::StreamPtr> FarExec::attach(bool waits) const
 Status FarExec::start(const ExecSpec& spec, const keeping::Account& user, const std::vector<std::string>& env,
                       const std::string& cwd)
 {
-    BERTH_TRY(const auto begin, begin_bytes(spec, cwd, env));
+    BERTH_TRY(const auto begin, keeping::relay_begin(spec, cwd, env));
     const auto until = now() + kStartPatience;
     BERTH_CHECK(start_detached(
         engine_, container_,
         {.words = {kFarKeeper, "xs", socket(), std::to_string(user.uid), std::to_string(user.gid)}}));
+    hooks::kill_point("docker: relay started");
     BERTH_TRY(stream_, attach(true));
     BERTH_CHECK(send(RelayKind::Begin, 0, begin));
+    hooks::kill_point("docker: command told");
     while (!begun_ && !failed_) {
         BERTH_TRY(const auto piece, stream_->read(until));
         if (piece.from == From::Out) BERTH_CHECK(take(piece.bytes));
@@ -115,7 +91,8 @@ Status FarExec::start(const ExecSpec& spec, const keeping::Account& user, const 
 
 void FarExec::go_on()
 {
-    begun_ = stranger_ = true;
+    begun_ = wish_.writer.pid() != 0;
+    stranger_ = true;
     thread_ = std::thread([this] { run(); });
 }
 
@@ -183,7 +160,7 @@ bool FarExec::attend()
         }
         if (spent_ + keeper::kRelayFirstCredit >= granted_ + kGrantStep) {
             const auto grant = spent_ + keeper::kRelayFirstCredit;
-            if (stream->write(frame(RelayKind::Credit, grant, {}), now() + kReach)) granted_ = grant;
+            if (stream->write(relay_frame(RelayKind::Credit, grant, {}), now() + kReach)) granted_ = grant;
         }
         auto piece = stream->read(now() + kLook);
         if (piece && piece->from == From::Nobody) continue;
@@ -211,8 +188,9 @@ bool FarExec::reconnect()
         Error why;
         auto stream = attach(false);
         // The first thing that a session says; whatever is not one says nothing and ends.
-        auto first =
-            stream ? (*stream)->read(now() + kReach) : Result<ExecStream::Piece>(ExecStream::Piece{});
+        // One that was never told what to start waits for that, and ends when we hang up.
+        const auto patience = now() + (begun_ ? kReach : kGreeting);
+        auto first = stream ? (*stream)->read(patience) : Result<ExecStream::Piece>(ExecStream::Piece{});
         if (stream && first && first->from == From::Out) {
             {
                 const std::scoped_lock lock(mutex_);
@@ -232,7 +210,7 @@ bool FarExec::reconnect()
             why = std::move(first).error();
         const auto container = inspect_container(engine_, container_);
         const bool gone = !container && container.error().code == Code::NotFound;
-        const bool none = stream && first && (first->from == From::End || first->from == From::Err);
+        const bool none = stream && first && (first->from != From::Nobody || !begun_);
         if (gone || (container && !container->running) || (container && none && !container->paused)) {
             finish_unknown();
             return false;
@@ -296,7 +274,7 @@ Status FarExec::obey(const RelayHead& head, std::string_view body)
         BERTH_CHECK(writer.exit(keeper::kStatusUnknown)); // where its end was told before, that stays
         BERTH_CHECK(writer.close());
         const std::scoped_lock lock(mutex_);
-        if (stream_) (void)stream_->write(frame(RelayKind::Done, 0, {}), now() + kMoment);
+        if (stream_) (void)stream_->write(relay_frame(RelayKind::Done, 0, {}), now() + kMoment);
         done_ = true;
         return {};
     }
@@ -321,8 +299,8 @@ Status FarExec::obey(const RelayHead& head, std::string_view body)
         const auto from = std::clamp(head.offset, taken_, sent_);
         const auto rest = std::string_view(window_).substr(from - taken_);
         if (stream_ && !rest.empty())
-            (void)stream_->write(frame(RelayKind::Input, from, rest), now() + kMoment);
-        if (stream_ && ended_) (void)stream_->write(frame(RelayKind::End, 0, {}), now() + kMoment);
+            (void)stream_->write(relay_frame(RelayKind::Input, from, rest), now() + kMoment);
+        if (stream_ && ended_) (void)stream_->write(relay_frame(RelayKind::End, 0, {}), now() + kMoment);
         return {};
     }
     default: return std::unexpected(impossible("an unknown frame"));
@@ -342,7 +320,7 @@ void FarExec::finish_unknown()
 Status FarExec::send(RelayKind kind, std::uint64_t offset, std::string_view bytes)
 {
     const std::scoped_lock order(sending_);
-    const auto text = frame(kind, offset, bytes);
+    const auto text = relay_frame(kind, offset, bytes);
     const auto until = now() + kReach;
     for (;;) {
         StreamPtr stream;

@@ -84,6 +84,7 @@ Status name_machine(const Engine& engine, const std::string& container)
 Status begin(const Engine& engine, const Instance& instance)
 {
     BERTH_CHECK(put_keeper(engine, instance.container));
+    hooks::kill_point("docker: keeper put in");
     BERTH_CHECK(name_machine(engine, instance.container));
     BERTH_CHECK(engine.post(fmt::format("/containers/{}/start", instance.container)));
     hooks::kill_point("docker: container started");

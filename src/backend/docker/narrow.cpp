@@ -77,7 +77,8 @@ Status Sandbox::check_policy(const ExecSpec& spec, const keeping::Account& user)
 }
 
 Status Sandbox::start_in_walls(const ExecSpec& spec, const keeping::Account& user,
-                               const keeping::KeeperExec& what, const keeping::ExecLog& log)
+                               const keeping::KeeperExec& what, const keeping::ExecLog& log,
+                               const keeping::ExecTime* time)
 {
     if (!groups_)
         return fail(
@@ -136,6 +137,7 @@ Status Sandbox::start_in_walls(const ExecSpec& spec, const keeping::Account& use
     start.tasks = what.groups;
     for (const auto& one : tasks) start.tasks.push_back(one.get());
     start.spawner = sys::Spawner::companion();
+    start.time = time;
     start.locks = protects.locks();
     start.root = top.get();
     BERTH_TRY(const auto place, keeper_place(directory_.get(), instance_));

@@ -11,6 +11,7 @@
 #include "backend/docker/instance.hpp"
 #include "keeping/account.hpp"
 #include "keeping/exec_follower.hpp"
+#include "keeping/exec_time.hpp"
 #include "keeping/keeper_client.hpp"
 #include "keeping/kept_backend.hpp"
 #include "keeping/pause.hpp"
@@ -70,7 +71,8 @@ private:
     [[nodiscard]] Status check_policy(const ExecSpec& spec, const keeping::Account& user) const;
     [[nodiscard]] Status start(const ExecSpec& spec, const keeping::Account& user);
     [[nodiscard]] Status start_in_walls(const ExecSpec& spec, const keeping::Account& user,
-                                        const keeping::KeeperExec& what, const keeping::ExecLog& log);
+                                        const keeping::KeeperExec& what, const keeping::ExecLog& log,
+                                        const keeping::ExecTime* time);
 
     std::string native_;
     UniqueFd state_; ///< of all instances

@@ -99,6 +99,8 @@ Status Sandbox::start(const ExecSpec& spec, const keeping::Account& user)
     }
     if (const auto& files = instance_.spec.policy.limits.open_files) what.open_files = *files;
     std::vector<UniqueFd> births;
+    std::optional<keeping::ExecTime> time;
+    if (spec.timeout && !groups_) time.emplace(*spec.timeout, directory_.get(), nullptr, nullptr);
     if (groups_) {
         const auto& limits = instance_.spec.policy.limits;
         if (limits.memory || limits.pids) {
@@ -106,17 +108,20 @@ Status Sandbox::start(const ExecSpec& spec, const keeping::Account& user)
             BERTH_CHECK(
                 replace_file_at(own.get(), kStrikes, fmt::format("{} {}", before.memory, before.processes)));
         }
-        BERTH_TRY([[maybe_unused]] const auto group, groups_->make(spec.id));
+        BERTH_TRY(auto group, groups_->make(spec.id));
+        if (spec.timeout) time.emplace(*spec.timeout, directory_.get(), &groups_->all(), &group);
         BERTH_TRY(births, groups_->births(spec.id));
         what.group_kind = keeper::GroupKind::V1Tasks;
         for (const auto& birth : births) what.groups.push_back(birth.get());
     }
     hooks::kill_point("exec prepared");
-    if (spec.policy || !instance_.spec.policy.files.empty()) return start_in_walls(spec, user, what, log);
+    if (spec.policy || !instance_.spec.policy.files.empty())
+        return start_in_walls(spec, user, what, log, time ? &*time : nullptr);
     if (const int program = program_of(spec.id); program >= 0) {
         what.flags |= keeper::kProgram;
         what.groups.push_back(program);
     }
+    if (time) time->tell(keeper_, what.id);
     BERTH_TRY(const auto launched, keeper_.exec(what, log));
     if (launched.started()) return {};
     return std::unexpected(keeping::start_error(launched.step, launched.error, spec, what.cwd));

@@ -36,7 +36,8 @@ Status end_execs(int directory, FoundKeeper& found, std::chrono::milliseconds gr
 {
     auto groups = ExecGroups::of(found.instance.pid);
     if (groups) {
-        (void)groups->all().thaw(); // what is frozen takes no signal and, in v1, does not even die
+        // What is frozen takes no signal and, in v1, does not even die.
+        if (!keeping::end_pause(directory, groups->all())) (void)groups->all().thaw();
         ::unlinkat(directory, "paused", 0);
     }
     BERTH_TRY(auto items, found.client.list());

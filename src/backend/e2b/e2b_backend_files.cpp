@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -9,10 +8,8 @@
 #include "backend/e2b/e2b_backend.hpp"
 #include "backend/e2b/hands.hpp"
 #include "base/io.hpp"
-#include "base/strings.hpp"
 #include "scripted/archive.hpp"
 #include "scripted/files.hpp"
-#include "scripted/spool.hpp"
 
 namespace berth::e2b_client {
 
@@ -22,8 +19,6 @@ using scripted::Files;
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-constexpr Bytes kLargest{1ull << 40};
-constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr auto kWatchBreath = 10ms;
 
 } // namespace
@@ -95,34 +90,16 @@ Task<Result<UniqueFd>> E2bBackend::open_file(SandboxHandle sandbox, FilePath fil
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Result<UniqueFd> {
         BERTH_TRY(const auto directory, state_.directory());
-        BERTH_TRY(auto spool, scripted::nameless_file(directory.get()));
-        const ByteSink keep = [&](std::string_view bytes) { return write_all(spool.get(), bytes); };
         DaemonHands hands(cloud, id);
-        BERTH_CHECK(Files(hands).read(file, kLargest, keep));
-        if (::lseek(spool.get(), 0, SEEK_SET) != 0) return fail_errno("reading {}", printable(file.path));
-        return spool;
+        return Files(hands).read_aside(file, directory.get());
     });
 }
 
 Task<Status> E2bBackend::fill_file(SandboxHandle sandbox, FilePath file, FileContents contents)
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) -> Status {
-        std::uint64_t total = 0;
-        const ByteSource source = [&]() -> Result<std::string> {
-            std::string piece(kPiece, '\0');
-            for (;;) {
-                const ssize_t n = ::read(contents.source.get(), piece.data(), piece.size());
-                if (n < 0 && errno == EINTR) continue;
-                if (n < 0) return fail_errno("reading what becomes {}", printable(file.path));
-                piece.resize(static_cast<std::size_t>(n));
-                total += piece.size();
-                if (total > contents.limit.count)
-                    return fail(Code::Invalid, "{} would be too large", printable(file.path));
-                return piece;
-            }
-        };
         DaemonHands hands(cloud, id);
-        return Files(hands).fill(file, source, contents.mode);
+        return Files(hands).fill(file, contents);
     });
 }
 

@@ -45,7 +45,15 @@ Result<std::unique_ptr<Backend>> ExecServerBackend::open(const BackendOptions& o
 }
 
 ExecServerBackend::ExecServerBackend(keeping::RemoteState state, BlockingPool& pool, Result<Config> config)
-    : state_(std::move(state)), pool_(pool)
+    : state_(std::move(state)), pool_(pool),
+      execs_(
+          pool, [this](const std::string& native) { return state_.instance(native); },
+          [this](keeping::RelayedWish wish) -> Result<keeping::RelayedExecs::ExecPtr> {
+              BERTH_TRY(auto* const server, this->server());
+              auto one = std::make_shared<RunningExec>(server->config(), std::move(wish));
+              BERTH_CHECK(one->go_on());
+              return one;
+          })
 {
     if (!config) {
         unusable_ = std::unexpected(std::move(config).error());
@@ -196,7 +204,9 @@ Task<Status> ExecServerBackend::destroy(SandboxHandle sandbox)
         const auto there = find(sandbox.native);
         if (!there && there.error().code != Code::NotFound && there.error().code != Code::Invalid)
             return std::unexpected(there.error());
-        BERTH_CHECK(end_execs(sandbox.native));
+        // Whatever still runs of it, as far as it was started from this machine.
+        execs_.end_all(sandbox.native, {});
+        execs_.let_go(sandbox.native);
         BERTH_CHECK(remove(*server, sandbox.native));
         return state_.remove_instance(sandbox.native);
     });

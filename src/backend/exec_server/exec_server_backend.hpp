@@ -1,9 +1,7 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -11,8 +9,8 @@
 #include "backend/exec_server/record.hpp"
 #include "backend/exec_server/running_exec.hpp"
 #include "core/registry.hpp"
-#include "keeping/exec_log.hpp"
 #include "keeping/native.hpp"
+#include "keeping/relayed_execs.hpp"
 #include "keeping/remote_state.hpp"
 
 namespace berth::scripted {
@@ -71,8 +69,6 @@ public:
                                ArchiveLimits limits) override;
 
 private:
-    using RunningPtr = std::shared_ptr<RunningExec>;
-
     /// A sandbox that is there.
     struct Instance {
         std::string native;
@@ -97,28 +93,19 @@ private:
     [[nodiscard]] Result<SandboxHandle> make(Server& server, const CreateRequest& request);
     [[nodiscard]] Status furnish(Server& server, const Layout& layout, Record record);
     [[nodiscard]] Status remove(Server& server, const std::string& native);
-    [[nodiscard]] Status end_execs(const std::string& native);
 
     /// `work` with the files of a sandbox; `path` becomes what it is called there.
     [[nodiscard]] Status with_hands(const Instance& instance, FilePath& path,
                                     const std::function<Status(scripted::Files&)>& work);
 
-    [[nodiscard]] Status begin_exec(const Instance& instance, const ExecSpec& spec);
-    enum class Act { Read, Take };
-    /// The exec's log, and whoever writes it. To act on the exec one must have it: Take asks whoever does.
-    [[nodiscard]] Result<keeping::ExecLog> attend(const std::string& native, const std::string& exec, Act act,
-                                                  RunningPtr& ours);
-    [[nodiscard]] Result<RunningPtr> taken(const std::string& native, const std::string& exec);
-    [[nodiscard]] Result<UniqueFd> claim(int exec_directory, Act act);
-    [[nodiscard]] Status takes_input(const std::string& native, const std::string& exec);
+    [[nodiscard]] Status begin_exec(const Instance& instance, ExecSpec spec);
 
     keeping::RemoteState state_;
     BlockingPool& pool_;
     Status unusable_;
     std::unique_ptr<Server> server_;
     std::unique_ptr<Ground> ground_;
-    std::mutex mutex_;                          ///< of what follows; taken last
-    std::map<std::string, RunningPtr> running_; ///< by exec
+    keeping::RelayedExecs execs_;
 };
 
 template <class F>

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <unistd.h>
 
 #include "backend/exec_server/exec_server_backend.hpp"
 #include "backend/exec_server/hands.hpp"
@@ -7,7 +6,6 @@
 #include "base/strings.hpp"
 #include "scripted/archive.hpp"
 #include "scripted/files.hpp"
-#include "scripted/spool.hpp"
 
 namespace berth::exec_server {
 
@@ -15,8 +13,6 @@ namespace {
 
 using scripted::Files;
 
-constexpr Bytes kLargest{1ull << 40};
-constexpr std::size_t kPiece = std::size_t{256} << 10;
 constexpr std::string_view kEmpty = R"sh(
 d "$1"; cd "$v" || exit 0
 for n in .git .agents .codex .aws; do [ -d "$n" ] && [ -z "$(ls -A "$n")" ] && echo "$n"; done
@@ -110,34 +106,20 @@ Task<Result<UniqueFd>> ExecServerBackend::open_file(SandboxHandle sandbox, FileP
 {
     co_return co_await with(sandbox, [&](const Instance& instance) -> Result<UniqueFd> {
         BERTH_TRY(const auto directory, state_.directory());
-        BERTH_TRY(auto spool, scripted::nameless_file(directory.get()));
-        const ByteSink keep = [&](std::string_view bytes) { return write_all(spool.get(), bytes); };
-        BERTH_CHECK(
-            with_hands(instance, file, [&](Files& files) { return files.read(file, kLargest, keep); }));
-        if (::lseek(spool.get(), 0, SEEK_SET) != 0) return fail_errno("reading {}", printable(file.path));
+        UniqueFd spool;
+        const auto read = [&](Files& files) -> Status {
+            BERTH_TRY(spool, files.read_aside(file, directory.get()));
+            return {};
+        };
+        BERTH_CHECK(with_hands(instance, file, read));
         return spool;
     });
 }
 
 Task<Status> ExecServerBackend::fill_file(SandboxHandle sandbox, FilePath file, FileContents contents)
 {
-    co_return co_await with(sandbox, [&](const Instance& instance) -> Status {
-        std::uint64_t total = 0;
-        const ByteSource source = [&]() -> Result<std::string> {
-            std::string piece(kPiece, '\0');
-            for (;;) {
-                const ssize_t n = ::read(contents.source.get(), piece.data(), piece.size());
-                if (n < 0 && errno == EINTR) continue;
-                if (n < 0) return fail_errno("reading what becomes {}", printable(file.path));
-                piece.resize(static_cast<std::size_t>(n));
-                total += piece.size();
-                if (total > contents.limit.count)
-                    return fail(Code::Invalid, "{} would be too large", printable(file.path));
-                return piece;
-            }
-        };
-        return with_hands(instance, file,
-                          [&](Files& files) { return files.fill(file, source, contents.mode); });
+    co_return co_await with(sandbox, [&](const Instance& instance) {
+        return with_hands(instance, file, [&](Files& files) { return files.fill(file, contents); });
     });
 }
 

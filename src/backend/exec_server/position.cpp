@@ -12,7 +12,6 @@ namespace {
 
 constexpr const char* kPosition = "position";
 constexpr const char* kSession = "session";
-constexpr const char* kWanted = "wanted";
 constexpr std::uint64_t kMagic = 0x31736f7072657865;
 constexpr std::size_t kMostPartial = 1 << 20;
 
@@ -64,16 +63,5 @@ Status write_session(int exec_directory, const std::string& session)
 }
 
 Result<std::string> read_session(int exec_directory) { return read_file_at(exec_directory, kSession, 4_KiB); }
-
-Status ask_for_it(int exec_directory)
-{
-    const UniqueFd file(::openat(exec_directory, kWanted, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) return fail_errno("asking for an exec");
-    return {};
-}
-
-bool is_asked_for(int exec_directory) noexcept { return ::faccessat(exec_directory, kWanted, F_OK, 0) == 0; }
-
-void stop_asking(int exec_directory) noexcept { ::unlinkat(exec_directory, kWanted, 0); }
 
 } // namespace berth::exec_server

@@ -25,9 +25,4 @@ struct Position {
 [[nodiscard]] Status write_session(int exec_directory, const std::string& session);
 [[nodiscard]] Result<std::string> read_session(int exec_directory);
 
-/// Somebody asks whoever has the exec to let it go.
-[[nodiscard]] Status ask_for_it(int exec_directory);
-[[nodiscard]] bool is_asked_for(int exec_directory) noexcept;
-void stop_asking(int exec_directory) noexcept;
-
 } // namespace berth::exec_server

@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "keeping/exec_start.hpp"
+#include "keeping/relay_frames.hpp"
 
 namespace berth::exec_server {
 
@@ -32,39 +33,9 @@ Error impossible(std::string_view what)
     return fail(Code::Invalid, "the exec-server tells what cannot be: {}", what).error();
 }
 
-std::string frame(RelayKind kind, std::uint64_t offset, std::string_view bytes)
-{
-    const RelayHead head{
-        .length = static_cast<std::uint32_t>(bytes.size()), .kind = kind, .reserved = 0, .offset = offset};
-    std::string out(reinterpret_cast<const char*>(&head), sizeof head);
-    out += bytes;
-    return out;
-}
-
-/// The first frame: the command itself.
-Result<std::string> begin_bytes(const ExecSpec& spec, const std::string& cwd,
-                                const std::map<std::string, std::string>& env)
-{
-    keeper::RelayBegin begin{};
-    begin.argc = static_cast<std::uint32_t>(spec.argv.size());
-    begin.envc = static_cast<std::uint32_t>(env.size());
-    if (spec.input == ExecSpec::Stdin::Open) begin.flags |= keeper::kStdin;
-    if (spec.terminal) {
-        begin.flags |= keeper::kTerminal;
-        begin.rows = spec.terminal->rows;
-        begin.columns = spec.terminal->columns;
-    }
-    std::string out(reinterpret_cast<const char*>(&begin), sizeof begin);
-    out += cwd + '\0';
-    for (const auto& word : spec.argv) out += word + '\0';
-    for (const auto& [name, value] : env) out += name + '=' + value + '\0';
-    if (out.size() > keeper::kMaxBody) return fail(Code::Invalid, "a command of {} bytes", out.size());
-    return out;
-}
-
 } // namespace
 
-RunningExec::RunningExec(const Config& config, Wish wish)
+RunningExec::RunningExec(const Config& config, keeping::RelayedWish wish)
     : config_(config), wish_(std::move(wish)), writes_(random_hex(8))
 {
 }
@@ -101,9 +72,9 @@ Status RunningExec::open_link(const std::string& resume, SteadyTime until)
 }
 
 Status RunningExec::start(const ExecSpec& spec, const std::string& cwd, const Layout& layout,
-                          const Confines& confines, const std::map<std::string, std::string>& env)
+                          const Confines& confines, const std::vector<std::string>& env)
 {
-    BERTH_TRY(const auto begin, begin_bytes(spec, cwd, env));
+    BERTH_TRY(const auto begin, keeping::relay_begin(spec, cwd, env));
     const auto until = now() + kStartPatience;
     BERTH_CHECK(open_link({}, until));
     BERTH_CHECK(write_session(wish_.directory.get(), session_));
@@ -137,13 +108,20 @@ Status RunningExec::start(const ExecSpec& spec, const std::string& cwd, const La
 
 Status RunningExec::go_on()
 {
-    BERTH_TRY(session_, read_session(wish_.directory.get()));
+    auto session = read_session(wish_.directory.get());
+    if (!session && session.error().code == Code::NotFound) { // nobody was asked to start anything
+        finish_unknown();
+        return {};
+    }
+    if (!session) return std::unexpected(std::move(session).error());
+    session_ = *std::move(session);
     auto position = read_position(wish_.directory.get());
     if (!position && position.error().code != Code::NotFound) return std::unexpected(position.error());
     if (position) position_ = *std::move(position);
     // What was granted is not known; a grant that is not new changes nothing.
     granted_ = position_.spent;
-    begun_ = true;
+    begun_ = wish_.writer.pid() != 0;
+    taken_up_ = true;
     thread_ = std::thread([this] { run(); });
     return {};
 }
@@ -164,6 +142,12 @@ void RunningExec::wait_done(SteadyTime until) const
 {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, until, [&] { return done_; });
+}
+
+void RunningExec::wait_heard(SteadyTime until) const
+{
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, until, [&] { return (link_ && !catching_up_) || done_ || lost_; });
 }
 
 void RunningExec::run()
@@ -252,6 +236,7 @@ Status RunningExec::catch_up(Link& link)
         if (event.seq != position_.seq + 1) return fail(Code::Unavailable, "an event is missing");
         BERTH_CHECK(apply(event));
     }
+    changed_.notify_all();
     return {};
 }
 
@@ -265,8 +250,8 @@ RunningExec::Next RunningExec::attend()
             return Next::Over;
         }
         if (!link_ || link_->broken()) return Next::Connect;
-        if (is_asked_for(wish_.directory.get())) {
-            stop_asking(wish_.directory.get());
+        if (keeping::is_asked_for(wish_.directory.get())) {
+            keeping::stop_asking(wish_.directory.get());
             return Next::Over;
         }
         if (position_.spent + keeper::kRelayFirstCredit >= granted_ + kGrantStep) {
@@ -315,7 +300,7 @@ Status RunningExec::apply(const codex::ProcessEvent& event)
         BERTH_CHECK(take(event.bytes));
     position_.seq = event.seq;
     if (event.kind == EventKind::Closed) {
-        if (!begun_ || failed_) {
+        if (!taken_up_ && (!begun_ || failed_)) { // whoever starts it is told, and there is no exec
             done_ = true;
             return {};
         }
@@ -401,7 +386,7 @@ Status RunningExec::send(RelayKind kind, std::uint64_t offset, std::string_view 
     const std::scoped_lock order(sending_);
     // The same id until it is answered: the server does not take it twice.
     codex::WriteParams write{.process_id = wish_.exec,
-                             .bytes = frame(kind, offset, bytes),
+                             .bytes = keeping::relay_frame(kind, offset, bytes),
                              .write_id = fmt::format("{}-{}", writes_, ++sends_)};
     const auto until = now() + kReach;
     for (;;) {

@@ -12,7 +12,7 @@
 #include "backend/exec_server/position.hpp"
 #include "backend/exec_server/server.hpp"
 #include "core/exec_spec.hpp"
-#include "keeping/log_writer.hpp"
+#include "keeping/relayed_execs.hpp"
 #include "protocol/codex/process_client.hpp"
 
 namespace berth::exec_server {
@@ -22,40 +22,28 @@ namespace berth::exec_server {
 /// connection breaks it is resumed, and every numbered event is asked for that was missed; when that cannot
 /// be, the exec is out of reach. Another process that wants to act on the exec says so by a file, and gets
 /// it.
-class RunningExec {
+class RunningExec final : public keeping::RelayedExec {
 public:
-    struct Wish {
-        std::string native; ///< of the instance
-        std::string exec;
-        UniqueFd directory; ///< of the exec, on this machine
-        UniqueFd claim;     ///< the right to write the log, held as long as this has the session
-        keeping::LogWriter writer;
-    };
-    RunningExec(const Config& config, Wish wish);
-    RunningExec(const RunningExec&) = delete;
-    RunningExec& operator=(const RunningExec&) = delete;
+    RunningExec(const Config& config, keeping::RelayedWish wish);
     /// Hangs up. The command runs on for as long as the server keeps the session, some 30 seconds, unless
     /// somebody takes it up.
-    ~RunningExec();
+    ~RunningExec() override;
 
     /// Returns when the command runs, or why it does not.
     [[nodiscard]] Status start(const ExecSpec& spec, const std::string& cwd, const Layout& layout,
-                               const Confines& confines, const std::map<std::string, std::string>& env);
+                               const Confines& confines, const std::vector<std::string>& env);
     /// Goes on with what another process has started.
     [[nodiscard]] Status go_on();
 
-    /// As Backend::write_input.
-    [[nodiscard]] Result<std::size_t> write(std::uint64_t id, std::string_view bytes);
-    [[nodiscard]] Status close_input();
-    [[nodiscard]] Status signal(int signo);
-    [[nodiscard]] Status resize(TerminalSize size);
-    [[nodiscard]] Status kill();
-
-    /// Nothing more comes from here: it has ended, somebody else has it, or it is out of reach.
-    [[nodiscard]] bool done() const;
-    [[nodiscard]] std::optional<Error> lost() const;
-    void wait_done(SteadyTime until) const;
-    [[nodiscard]] const std::string& native() const noexcept { return wish_.native; }
+    [[nodiscard]] Result<std::size_t> write(std::uint64_t id, std::string_view bytes) override;
+    [[nodiscard]] Status close_input() override;
+    [[nodiscard]] Status signal(int signo) override;
+    [[nodiscard]] Status resize(TerminalSize size) override;
+    [[nodiscard]] Status kill() override;
+    [[nodiscard]] bool done() const override;
+    [[nodiscard]] std::optional<Error> lost() const override;
+    void wait_done(SteadyTime until) const override;
+    void wait_heard(SteadyTime until) const override;
 
 private:
     enum class Next { Connect, Attend, Over };
@@ -74,7 +62,7 @@ private:
     [[nodiscard]] Status open_link(const std::string& resume, SteadyTime until);
 
     const Config config_;
-    Wish wish_;
+    keeping::RelayedWish wish_;
     const std::string writes_; ///< begins the ids of what this one writes
     std::string session_;
 
@@ -88,8 +76,9 @@ private:
     std::map<std::uint64_t, codex::ProcessEvent> early_; ///< events before which others are missing
     bool catching_up_ = false;
     bool begun_ = false;
-    bool deaf_ = false;  ///< the command reads no input any more
-    bool ended_ = false; ///< of its input
+    bool taken_up_ = false; ///< another process began it
+    bool deaf_ = false;     ///< the command reads no input any more
+    bool ended_ = false;    ///< of its input
     bool stopping_ = false;
     bool done_ = false;
     std::optional<std::pair<keeper::Step, int>> failed_; ///< instead of beginning

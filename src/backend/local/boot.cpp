@@ -59,6 +59,18 @@ Result<std::optional<sys::KeptGroup>> make_groups(const std::string& native, int
     return group;
 }
 
+/// Of a keeper that was just started. One that died before it could answer says how.
+Result<KeeperClient> first_answer(int directory, int pidfd)
+{
+    auto keeper = KeeperClient::connect(directory, kSocket, kPatience);
+    Status answered = keeper ? keeper->ping() : Status(std::unexpected(keeper.error()));
+    if (answered) return keeper;
+    const auto end = end_of_keeper(pidfd);
+    if (!end) return std::unexpected(std::move(answered).error());
+    return std::unexpected(std::move(answered).error().while_doing(
+        fmt::format("starting its keeper, which ended at once ({})", to_string(*end))));
+}
+
 /// By which the keeper of a parked one knows whether somebody is left to claim it.
 struct MakerEnds {
     UniqueFd ours;
@@ -159,8 +171,7 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
     ends.keepers.reset();
     ScopeExit undo_keeper([&] { (void)end_keeper(launched.pidfd.get()); });
     hooks::kill_point("keeper started");
-    BERTH_TRY(auto keeper, KeeperClient::connect(directory, kSocket, kPatience));
-    BERTH_CHECK(keeper.ping());
+    BERTH_TRY(auto keeper, first_answer(directory, launched.pidfd.get()));
     const auto process = sys::process_of(launched.pid);
     if (!process) return fail(Code::Unavailable, "the keeper of {} ended at once", native);
 

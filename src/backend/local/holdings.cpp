@@ -10,9 +10,6 @@ namespace berth::local {
 using policy::Feature;
 using policy::Tier;
 
-namespace {
-
-/// Why patterns of this policy cannot be held here; empty: they can.
 std::string lacks_for_patterns(const policy::Policy* policy)
 {
     static const std::string lack = sys::lacks_notification();
@@ -27,8 +24,6 @@ std::string lacks_for_patterns(const policy::Policy* policy)
         return "a pattern cannot be held where sudo is allowed";
     return {};
 }
-
-} // namespace
 
 int landlock_abi() { return hooks::lacks("landlock") ? 0 : sys::landlock::abi(); }
 

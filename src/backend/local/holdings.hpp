@@ -18,6 +18,9 @@ struct LimitAvailability {
 
 [[nodiscard]] int landlock_abi();
 
+/// Why patterns of this policy cannot be held here; empty: they can.
+[[nodiscard]] std::string lacks_for_patterns(const policy::Policy* policy);
+
 /// At which tier each kind of rule is held on this machine, by what mechanism. `policy`: some rules cannot be
 /// held beside others; null: whatever it says.
 [[nodiscard]] policy::Holdings hold(const Identity& identity, const RootLayers& layers,

@@ -12,6 +12,8 @@ namespace berth::local {
 namespace {
 
 constexpr int kPatienceMs = 10'000;
+constexpr int kDeathMs = 1'000;                     // between hanging up and death
+constexpr auto kByPidfd = static_cast<idtype_t>(3); // P_PIDFD, Linux 5.4
 
 bool ended(int pidfd, int patience)
 {
@@ -23,8 +25,7 @@ bool ended(int pidfd, int patience)
 void reap(int pidfd)
 {
     siginfo_t told{};
-    constexpr auto by_pidfd = static_cast<idtype_t>(3); // P_PIDFD, Linux 5.4
-    ::waitid(by_pidfd, static_cast<id_t>(pidfd), &told, WEXITED | WNOHANG);
+    ::waitid(kByPidfd, static_cast<id_t>(pidfd), &told, WEXITED | WNOHANG);
 }
 
 } // namespace
@@ -48,6 +49,26 @@ bool keeper_lives(int pidfd)
     if (!ended(pidfd, 0)) return true;
     reap(pidfd);
     return false;
+}
+
+Result<std::optional<keeping::KeeperClient>> reach_keeper(int directory, int pidfd)
+{
+    auto keeper = keeping::KeeperClient::connect(directory, "sock", std::chrono::milliseconds(kPatienceMs));
+    const Status answered = keeper ? keeper->ping() : Status(std::unexpected(keeper.error()));
+    if (answered) return *std::move(keeper);
+    if (!ended(pidfd, kDeathMs)) return std::unexpected(answered.error());
+    reap(pidfd);
+    return std::nullopt;
+}
+
+std::optional<ExitStatus> end_of_keeper(int pidfd)
+{
+    siginfo_t told{};
+    if (!ended(pidfd, kDeathMs)) return std::nullopt;
+    if (::waitid(kByPidfd, static_cast<id_t>(pidfd), &told, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        told.si_pid == 0)
+        return ExitStatus::unknown();
+    return ExitStatus::from(told);
 }
 
 void kill_keeper(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <optional>
+
 #include "backend/local/instance.hpp"
+#include "base/exit_status.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "keeping/keeper_client.hpp"
 
 namespace berth::local {
 
@@ -12,6 +16,13 @@ namespace berth::local {
 
 /// True while it lives. One that is dead and our own child is reaped.
 [[nodiscard]] bool keeper_lives(int pidfd);
+
+/// A conversation with it, which has answered; nothing: it is dead. One that is just being killed hangs up
+/// before that, and is waited for.
+[[nodiscard]] Result<std::optional<keeping::KeeperClient>> reach_keeper(int directory, int pidfd);
+
+/// How one that we have just started ended, where it has: it is why it does not answer.
+[[nodiscard]] std::optional<ExitStatus> end_of_keeper(int pidfd);
 
 /// Kills it, and with it everything inside; Unavailable when it does not end. Its mounts are gone
 /// when this returns.

@@ -13,10 +13,15 @@ namespace {
 
 constexpr const char* kPortStart = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 
+bool made_by_clone(const Plan& plan)
+{
+    return plan.net == NetMode::New && !plan.beside && !hooks::wall_off("net-namespace");
+}
+
 std::uint64_t namespaces(const Plan& plan)
 {
     std::uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-    if (plan.net == NetMode::New && !hooks::wall_off("net-namespace")) flags |= CLONE_NEWNET;
+    if (made_by_clone(plan)) flags |= CLONE_NEWNET;
     if (plan.identity->mode == IdMode::Own) flags |= CLONE_NEWUSER;
     return flags;
 }
@@ -66,7 +71,7 @@ Result<sys::StepList> launch_steps(const Plan& plan, const Entry& entry, int sel
     if (plan.net == NetMode::Pooled) {
         stage(list, parent, "entering the network namespace");
         list.set_namespace(list.borrow(plan.net_namespace.get()), CLONE_NEWNET);
-    } else if (plan.net == NetMode::New && !hooks::wall_off("net-namespace")) {
+    } else if (made_by_clone(plan)) {
         // Root inside does not own the namespace, so low ports must need no capability.
         stage(list, parent, "opening the low ports");
         list.write_file(kPortStart, "0", EACCES);

@@ -14,6 +14,7 @@
 #include "core/blocking_exec.hpp"
 #include "core/parking.hpp"
 #include "core/registry.hpp"
+#include "core/tells_refusals.hpp"
 #include "keeping/held.hpp"
 #include "keeping/kept_backend.hpp"
 
@@ -23,7 +24,7 @@ namespace berth::local {
 /// with are held open in it, until their keeper is gone: somebody else may stop, start or destroy them at
 /// any time. Letting go of the backend lets them live on. What blocks runs on the
 /// pool; a wait for output holds no thread of it. Outlives its tasks.
-class LocalBackend final : public KeptBackend, public Parking, public BlockingExec {
+class LocalBackend final : public KeptBackend, public Parking, public BlockingExec, public TellsRefusals {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
@@ -54,6 +55,7 @@ public:
     Task<Status> settle_exec(SandboxHandle sandbox, std::string exec) override;
 
     Task<Result<int>> exec_pid(SandboxHandle sandbox, std::string exec) override;
+    Task<bool> exec_refused(SandboxHandle sandbox, std::string exec) override;
     Task<Result<Usage>> usage(SandboxHandle sandbox) override;
     Task<Result<std::string>> workspace(SandboxHandle sandbox) override;
 

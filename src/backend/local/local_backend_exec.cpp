@@ -164,6 +164,12 @@ Task<Status> LocalBackend::resize(SandboxHandle sandbox, std::string exec, Termi
     co_return co_await with(sandbox, [&](Sandbox& s) { return s.resize(exec, size); });
 }
 
+Task<bool> LocalBackend::exec_refused(SandboxHandle sandbox, std::string exec)
+{
+    const auto look = [&](Sandbox& s) -> Result<bool> { return s.refused(exec); };
+    co_return (co_await with(sandbox, look)).value_or(false);
+}
+
 Task<Result<int>> LocalBackend::exec_pid(SandboxHandle sandbox, std::string exec)
 {
     {

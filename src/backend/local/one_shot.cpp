@@ -159,6 +159,7 @@ Result<RunOutcome> run_one_shot(const StateDir& state, const SandboxSpec& sandbo
     sys::Child init =
         sys::Child::own(launched.pid, UniqueFd(::fcntl(launched.pidfd.get(), F_DUPFD_CLOEXEC, 3)));
     prepared->identity.user_namespace.settle();
+    plan.beside.settle();
     if (prepared->supervision) prepared->supervision->let_go();
     hooks::kill_point("sandbox started");
     ends.in.reset();

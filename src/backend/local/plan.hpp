@@ -16,6 +16,7 @@
 #include "keeping/file_rules.hpp"
 #include "keeping/supervision.hpp"
 #include "policy/bind.hpp"
+#include "sys/netns_beside.hpp"
 #include "sys/seccomp.hpp"
 #include "sys/step_list.hpp"
 
@@ -55,7 +56,7 @@ struct Bind {
 
 /// How the network of the sandbox is kept apart.
 enum class NetMode {
-    New,    ///< a namespace made with the clone
+    New,    ///< a namespace made with the clone, or beside it
     Pooled, ///< a ready-made one
     Host,   ///< shared, by the operator's word
 };
@@ -72,6 +73,7 @@ struct Plan {
     std::uint32_t home_owner = kUserId;
     NetMode net = NetMode::New;
     UniqueFd net_namespace;         ///< Pooled
+    sys::NetNamespaceBeside beside; ///< New, as root: is being made
     Bytes disk;                     ///< size of the throw-away file system
     std::vector<std::string> stack; ///< frozen layers between the template and the upper, topmost first
     std::vector<Submount>

@@ -7,6 +7,7 @@
 #include "base/hooks.hpp"
 #include "base/strings.hpp"
 #include "core/admit.hpp"
+#include "sys/caps.hpp"
 
 namespace berth::local {
 
@@ -40,15 +41,25 @@ Status refuse_wide_live(const SandboxSpec& spec)
                 "read-only or workspace-write");
 }
 
-/// A pattern narrows what other rules give; alone it would leave nothing to run a command with.
+/// As early as can be: all that follows is done meanwhile. An ordinary user's namespace comes with the clone,
+/// for it belongs to the user namespace that is made there; and so does that of a root who may not look at
+/// processes, for the maker is not dumpable once the launch has other ids.
+Status begin_network(Plan& plan)
+{
+    if (plan.net != NetMode::New || ::geteuid() != 0 || hooks::wall_off("net-namespace")) return {};
+    if (!sys::has_cap(CAP_SYS_PTRACE) || !sys::has_cap(CAP_SYS_ADMIN)) return {};
+    BERTH_TRY(plan.beside, sys::NetNamespaceBeside::begin());
+    return {};
+}
+
+} // namespace
+
 Status check_patterns(const policy::BoundFiles& files)
 {
     if (files.empty() || files.rules.front().pattern.empty()) return {}; // paths come first
     return fail(Code::Invalid, "deny {}: no other file rule gives anything to deny it of",
                 files.rules.front().source);
 }
-
-} // namespace
 
 Status Prepared::for_one_command()
 {
@@ -62,6 +73,7 @@ void Prepared::let_go()
     if (identity.range) identity.range->pass_on();
     identity.user_namespace = {};
     plan.net_namespace.reset();
+    plan.beside.settle();
     plan.keep_open.clear();
 }
 
@@ -78,6 +90,12 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     plan.state = &state;
     plan.identity = &made->identity;
     plan.landlock_abi = landlock_abi();
+    if (spec.policy.network == policy::Network::Host)
+        plan.net = NetMode::Host;
+    else if (pools != nullptr)
+        plan.net_namespace = pools->take_network();
+    if (plan.net_namespace) plan.net = NetMode::Pooled;
+    BERTH_CHECK(begin_network(plan));
     BERTH_TRY(plan.layers, find_layers(state, spec.root, pools, progress, known));
     const std::string probe = plan.layers.root.empty() ? state.path() : plan.layers.root;
     BERTH_TRY(made->identity, pools != nullptr ? pools->take_identity(probe) : make_identity(state, probe));
@@ -105,11 +123,6 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     BERTH_CHECK(admit(spec, holdings, made->notes));
 
     plan.disk = spec.policy.limits.disk.value_or(default_disk());
-    if (spec.policy.network == policy::Network::Host)
-        plan.net = NetMode::Host;
-    else if (pools != nullptr)
-        plan.net_namespace = pools->take_network();
-    if (plan.net_namespace) plan.net = NetMode::Pooled;
     BERTH_TRY(made->binds, open_binds(spec, state, made->identity, made->user));
     plan.binds = made->binds;
     BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots_of(spec, made->user)));

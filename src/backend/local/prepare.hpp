@@ -39,6 +39,9 @@ struct Prepared {
     return spec.policy.privileges == policy::Privileges::Sudo && identity.mode == IdMode::Mapped;
 }
 
+/// A pattern narrows what other rules give; alone it would leave nothing to run a command with.
+[[nodiscard]] Status check_patterns(const policy::BoundFiles& files);
+
 /// Validates, admits the policy, finds the template, leases ids, opens mounts. Every refusal
 /// happens here; nothing of the sandbox exists yet. `pools` may be null; `known` are the template's
 /// directories where they were found before.

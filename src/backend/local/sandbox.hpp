@@ -16,6 +16,7 @@
 #include "image/tree_reader.hpp"
 #include "keeping/exec_follower.hpp"
 #include "keeping/exec_start.hpp"
+#include "keeping/exec_time.hpp"
 #include "keeping/kept_backend.hpp"
 #include "keeping/pause.hpp"
 #include "sys/cgroup.hpp"
@@ -102,6 +103,8 @@ public:
     [[nodiscard]] Result<std::vector<keeper::Item>> execs() { return keeper_.list(); }
     /// The number of its process inside. NotFound: the keeper does not have it any more.
     [[nodiscard]] Result<int> exec_pid(const std::string& exec);
+    /// Whether a deny pattern of its own kept something from it, as long as it is not let go of.
+    [[nodiscard]] bool refused(const std::string& exec) const;
     [[nodiscard]] Usage usage() const;
     /// Every exec that has a log, oldest first.
     [[nodiscard]] Result<std::vector<ExecInfo>> all_execs() const;
@@ -158,10 +161,11 @@ private:
         Starting parts;
     };
     /// What an exec with a narrower policy holds beside its log: the conversation on which the keeper
-    /// tells its exit, and the names it protects.
+    /// tells its exit, the names it protects, and what is known of its supervisor.
     struct Adopted {
         KeeperClient keeper;
         ProtectedNames protects;
+        std::optional<Supervision> supervision;
     };
 
     Sandbox(std::string native, UniqueFd directory, Booted booted)
@@ -186,6 +190,8 @@ private:
     /// "root" or "ns/user" of the keeper in /proc, and of no other process that has its number by now.
     [[nodiscard]] Result<UniqueFd> open_of_keeper(const char* what, int flags) const;
     [[nodiscard]] std::vector<std::string> struck_by(const std::string& exec);
+    /// Of one that has a timeout.
+    [[nodiscard]] keeping::ExecTime time_of(const ExecSpec& spec, const Starting& starting) const;
     [[nodiscard]] Status exec_in_keeper(const ExecSpec& spec, const Account& user, Starting& starting);
     [[nodiscard]] Status exec_narrower(const ExecSpec& spec, const Account& user, Starting& starting);
     [[nodiscard]] Result<sys::SandboxGroup*> freezable();

@@ -143,6 +143,12 @@ Status Sandbox::exec(const ExecSpec& spec)
     return started;
 }
 
+keeping::ExecTime Sandbox::time_of(const ExecSpec& spec, const Starting& starting) const
+{
+    return {*spec.timeout, directory_.get(), group_ ? &group_->execs() : nullptr,
+            starting.group ? &*starting.group : nullptr};
+}
+
 Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starting& starting)
 {
     KeeperExec what;
@@ -186,6 +192,7 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
         what.flags |= keeper::kProgram;
         what.groups.push_back(program);
     }
+    if (spec.timeout) time_of(spec, starting).tell(keeper_, what.id);
     BERTH_TRY(const auto launched, keeper_.exec(what, *starting.log));
     if (!launched.started())
         return std::unexpected(start_error(launched.step, launched.error, spec, what.cwd));

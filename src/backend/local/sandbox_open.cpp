@@ -1,7 +1,5 @@
 // A sandbox that another process made, or started again.
 
-#include <thread>
-
 #include "backend/local/environment.hpp"
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/keeper_process.hpp"
@@ -11,11 +9,6 @@
 namespace berth::local {
 
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto kPatience = 10s;
-constexpr auto kPause = 2ms;
 
 /// An instance that runs, as its record says and the kernel confirms.
 struct Running {
@@ -34,16 +27,11 @@ Result<Running> find_running(int directory, const std::string& native)
     BERTH_TRY(auto instance, read_instance(directory));
     BERTH_TRY(auto pidfd, open_keeper(instance));
     if (!pidfd) return is_stopped(native);
-    auto keeper = KeeperClient::connect(directory, "sock", kPatience);
-    const Status answered = keeper ? keeper->ping() : Status(std::unexpected(keeper.error()));
-    if (answered)
-        return Running{
-            .instance = std::move(instance), .pidfd = std::move(pidfd), .keeper = *std::move(keeper)};
-    // One that is just being killed hangs up before it is dead.
-    for (const auto end = std::chrono::steady_clock::now() + 1s; std::chrono::steady_clock::now() < end;
-         std::this_thread::sleep_for(kPause))
-        if (!keeper_lives(pidfd.get())) return is_stopped(native);
-    return std::unexpected(Error(answered.error()).while_doing("asking the keeper of " + native));
+    auto keeper = reach_keeper(directory, pidfd.get());
+    if (!keeper)
+        return std::unexpected(std::move(keeper).error().while_doing("asking the keeper of " + native));
+    if (!*keeper) return is_stopped(native);
+    return Running{.instance = std::move(instance), .pidfd = std::move(pidfd), .keeper = **std::move(keeper)};
 }
 
 } // namespace

@@ -114,6 +114,13 @@ bool Sandbox::holds_names(const std::string& exec) const
     return adopted != adopted_.end() && !adopted->second.protects.locks().empty();
 }
 
+bool Sandbox::refused(const std::string& exec) const
+{
+    const auto adopted = adopted_.find(exec);
+    return adopted != adopted_.end() && adopted->second.supervision &&
+           adopted->second.supervision->refused() > 0;
+}
+
 void Sandbox::let_go(const std::string& exec) { adopted_.erase(exec); }
 
 /// In v2 the exec's own group counts the kills that struck it. In v1 only the sandbox's does, as it does

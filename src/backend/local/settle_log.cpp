@@ -14,10 +14,6 @@ namespace berth::local {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr auto kPatience = 10s;
-
 /// A living keeper answers for those it started itself; one that was started later knows nothing of those
 /// before.
 Result<bool> known_to_keeper(int directory, const std::string& exec)
@@ -26,8 +22,9 @@ Result<bool> known_to_keeper(int directory, const std::string& exec)
     BERTH_TRY(const auto instance, read_instance(directory));
     BERTH_TRY(const auto pidfd, open_keeper(instance));
     if (!pidfd) return false;
-    BERTH_TRY(auto keeper, KeeperClient::connect(directory, "sock", kPatience));
-    BERTH_TRY(const auto items, keeper.list());
+    BERTH_TRY(auto keeper, reach_keeper(directory, pidfd.get()));
+    if (!keeper) return false;
+    BERTH_TRY(const auto items, keeper->list());
     return std::ranges::any_of(items, [&](const auto& item) { return item.exec == number; });
 }
 

@@ -44,7 +44,7 @@ Status end_execs(int directory, const Instance& instance, std::chrono::milliseco
         BERTH_TRY(auto opened, sys::KeptGroup::open(instance.groups));
         group.emplace(std::move(opened));
         // What is frozen takes no signal and, in v1, does not even die.
-        (void)group->execs().thaw();
+        if (!keeping::end_pause(directory, group->execs())) (void)group->execs().thaw();
         ::unlinkat(directory, "paused", 0);
     }
     BERTH_TRY(auto keeper, KeeperClient::connect(directory, "sock", kPatience));

@@ -44,7 +44,10 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
     const Domain domain = plan.net == NetMode::Host ? Domain::Scoped : Domain::ForFiles;
     stage(list, parent, "setting the host name");
     list.hostname(host_name(*plan.spec));
-    if (plan.net == NetMode::New && !hooks::wall_off("net-namespace")) {
+    if (plan.beside) {
+        stage(list, parent, "entering the network namespace");
+        list.enter_beside(list.borrow(plan.beside.maker()), list.borrow(plan.beside.ready()));
+    } else if (plan.net == NetMode::New && !hooks::wall_off("net-namespace")) {
         stage(list, parent, "bringing loopback up");
         list.loopback_up();
     }
@@ -70,7 +73,7 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
     if (plan.supervision != nullptr) {
         forbid();
         stage(list, parent, "starting the supervisor of deny patterns");
-        plan.supervision->add_process(list);
+        plan.supervision->add_process(list, 1);
     }
     if (filter_first && plan.supervision == nullptr) {
         // Without no_new_privs a filter needs CAP_SYS_ADMIN over the own namespace: still held here.

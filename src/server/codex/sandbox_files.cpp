@@ -205,7 +205,7 @@ Task<Result<std::string>> SandboxPlace::run(const Narrowed& rules, Script script
                                out += event.bytes;
                            if (event.kind == ExecEvent::Kind::Stderr && err.size() < 4096) err += event.bytes;
                        }};
-    Status begun = ground_.traces->hold(record_.id(), rules.held);
+    Status begun = co_await ground_.traces->hold(record_.id(), rules.held);
     if (begun) begun = co_await backend_.exec(handle_, spec);
     Result<RunOutcome> ended = fail(Code::Internal, "{} was not started", spec.id);
     if (begun)

@@ -4,6 +4,7 @@
 
 #include "base/strings.hpp"
 #include "policy/target.hpp"
+#include "server/codex/traces.hpp"
 
 namespace berth::codex {
 
@@ -17,12 +18,18 @@ Task<Result<std::optional<FileEntry>>> Looker::entry(std::string path)
 {
     using Answer = std::optional<FileEntry>;
     if (const auto at = known_.find(path); at != known_.end()) co_return at->second;
+    // What stands for a name while a command runs is not there; one that begins now must hold it as well.
+    if (around_.traces != nullptr && around_.traces->is_place(around_.handle.sandbox, path))
+        co_return known_[path] = Answer{};
     auto found =
         co_await around_.backend.stat_file(around_.handle, {.path = path, .user = {}, .follow = false});
     if (!found && found.error().code == Code::NotFound) co_return known_[path] = Answer{};
     // What its user may not look at is there for all we know, and is no link for him.
     if (!found && found.error().code == Code::Denied) co_return known_[path] = FileEntry{};
     if (!found) co_return std::unexpected(std::move(found).error());
+    // Made while we looked: whoever makes such a directory says so before.
+    if (around_.traces != nullptr && around_.traces->is_place(around_.handle.sandbox, path))
+        co_return known_[path] = Answer{};
     co_return known_[path] = *std::move(found);
 }
 

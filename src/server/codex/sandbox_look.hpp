@@ -9,11 +9,14 @@
 
 namespace berth::codex {
 
+class Traces;
+
 /// The sandbox that an intent is applied on top of. Borrowed.
 struct Around {
     Backend& backend;
     const SandboxHandle& handle;
     const SandboxSpec& spec;
+    const Traces* traces = nullptr; ///< what of it is ours
 };
 
 /// Where a path of the sandbox really leads, as the sandbox's own user sees it.

@@ -154,8 +154,8 @@ Task<Outcome<Started>> SandboxPlace::start(StartParams params)
         self->ground_.traces->end_exec(id);
     };
     Status begun = ground_.traces->begin_exec(record_.id(), id);
-    if (begun) begun = ground_.traces->hold(record_.id(), held);
-    if (begun) begun = co_await ground_.lifecycle.exec(record_, spec);
+    if (begun) begun = co_await ground_.traces->hold(record_.id(), held);
+    if (begun) begun = co_await ground_.lifecycle.exec(record_, spec, {.first = {}, .followed = true});
     if (!begun) {
         co_await release(held);
         ground_.traces->end_exec(id);

@@ -55,7 +55,7 @@ private:
     struct Script;
 
     Task<void> look_around();
-    [[nodiscard]] Around around() const { return {backend_, handle_, record_.spec}; }
+    [[nodiscard]] Around around() const { return {backend_, handle_, record_.spec, ground_.traces.get()}; }
     /// What the intent comes to here. A session's own sandbox is given the directories that it speaks of.
     Task<Result<Narrowed>> narrow(std::optional<Intent> intent, std::string cwd);
     Task<void> make_missing(const std::vector<std::string>& directories);

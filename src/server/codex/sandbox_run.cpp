@@ -18,6 +18,7 @@
 
 #include "base/log.hpp"
 #include "core/exec_reader.hpp"
+#include "core/tells_refusals.hpp"
 
 namespace berth::codex {
 
@@ -109,6 +110,7 @@ public:
 
     [[nodiscard]] int ended() const noexcept { return ended_.get(); }
     [[nodiscard]] ExitStatus status() const noexcept { return status_; }
+    [[nodiscard]] bool refused() const noexcept { return refused_; }
     [[nodiscard]] bool over() const noexcept { return over_; }
 
     std::optional<Descriptor> in, out, err; ///< our ends
@@ -127,6 +129,8 @@ private:
             break;
         case Exit:
             status_ = event.status;
+            if (auto* const counts = dynamic_cast<TellsRefusals*>(&exec_.backend))
+                refused_ = co_await counts->exec_refused(exec_.sandbox, exec_.spec.id);
             tell_end();
             break;
         case Start:
@@ -150,7 +154,8 @@ private:
     Exec exec_;
     asio::any_io_executor loop_;
     UniqueFd ended_;
-    ExitStatus status_; ///< before over_ is set
+    ExitStatus status_; ///< before over_ is set, as the next
+    bool refused_ = false;
     std::atomic<bool> over_ = false;
 };
 
@@ -188,6 +193,7 @@ SandboxRun::~SandboxRun()
 
 int SandboxRun::ended() const { return pump_->ended(); }
 ExitStatus SandboxRun::finish() { return pump_->status(); }
+bool SandboxRun::refused() const { return pump_->refused(); }
 void SandboxRun::signal(int signo) { pump_->send(signo); }
 void SandboxRun::kill() { pump_->send(SIGKILL); }
 

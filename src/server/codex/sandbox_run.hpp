@@ -30,6 +30,7 @@ public:
 
     [[nodiscard]] int ended() const override;
     [[nodiscard]] ExitStatus finish() override;
+    [[nodiscard]] bool refused() const override;
     void signal(int signo) override;
     void kill() override;
 

@@ -7,10 +7,16 @@
 
 #include <algorithm>
 
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
 #include "base/encoding.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/log.hpp"
+#include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 
 namespace berth::codex {
@@ -18,6 +24,7 @@ namespace berth::codex {
 namespace {
 
 constexpr std::string_view kSuffix = ".trace";
+constexpr auto kBreath = std::chrono::milliseconds{1};
 
 std::string place_line(const std::string& sandbox, const std::string& name)
 {
@@ -108,20 +115,31 @@ Result<std::string> Traces::begin_sandbox()
 
 void Traces::end_sandbox(const std::string& key) { remove("key " + key); }
 
-Status Traces::hold(const std::string& sandbox, const std::vector<std::string>& names)
+bool Traces::is_place(const std::string& sandbox, const std::string& name) const
 {
-    if (names.empty()) return {};
+    return lines_.contains(place_line(sandbox, name));
+}
+
+Task<Status> Traces::hold(std::string sandbox, std::vector<std::string> names)
+{
+    if (names.empty()) co_return Status{};
+    boost::asio::steady_timer breath(co_await boost::asio::this_coro::executor);
+    const auto goes = [&](const std::string& name) { return removing_.contains(place_line(sandbox, name)); };
+    while (std::ranges::any_of(names, goes)) {
+        breath.expires_after(kBreath);
+        (void)co_await breath.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+    }
     auto& held = held_[sandbox];
     if (!held.lock) {
         const std::string path = fmt::format("{}/{}.held", directory_, sandbox);
         held.lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-        if (!held.lock || ::flock(held.lock.get(), LOCK_SH) != 0) return fail_errno("locking {}", path);
+        if (!held.lock || ::flock(held.lock.get(), LOCK_SH) != 0) co_return fail_errno("locking {}", path);
     }
     for (const auto& name : names) {
-        BERTH_CHECK(add(place_line(sandbox, name)));
+        BERTH_CO_CHECK(add(place_line(sandbox, name)));
         ++held.names[name];
     }
-    return {};
+    co_return Status{};
 }
 
 std::vector<std::string> Traces::release(const std::string& sandbox, const std::vector<std::string>& names)
@@ -151,11 +169,21 @@ std::vector<std::string> Traces::release(const std::string& sandbox, const std::
 
 Task<void> Traces::remove_place(Backend& backend, SandboxHandle sandbox, std::string name)
 {
+    const std::string line = place_line(sandbox.sandbox, name);
+    const auto held = held_.find(sandbox.sandbox);
+    const bool again = held != held_.end() && held->second.names.contains(name);
+    if (again || !removing_.insert(line).second) {
+        remove(line);
+        co_return;
+    }
+    const ScopeExit done([&] {
+        removing_.erase(line);
+        remove(line);
+    });
     // Only a directory, and only an empty one: what somebody put there stays.
     const auto found = co_await backend.stat_file(sandbox, {.path = name, .user = {}, .follow = false});
     if (found && found->kind == FileEntry::Kind::Directory)
         (void)co_await backend.remove_file(sandbox, {.path = name, .user = {}}, RemoveTree::No);
-    remove(place_line(sandbox.sandbox, name));
 }
 
 Task<void> Traces::sweep(Lifecycle& lifecycle, BlockingPool& pool)

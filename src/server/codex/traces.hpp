@@ -31,11 +31,14 @@ public:
     [[nodiscard]] Result<std::string> begin_sandbox();
     void end_sandbox(const std::string& key);
     /// Somebody relies on the name; whoever of this machine's servers does, holds the sandbox's lock.
-    [[nodiscard]] Status hold(const std::string& sandbox, const std::vector<std::string>& names);
+    /// One that is just being removed is waited for.
+    Task<Status> hold(std::string sandbox, std::vector<std::string> names);
+    /// What stands there is such a directory of ours, not the sandbox's.
+    [[nodiscard]] bool is_place(const std::string& sandbox, const std::string& name) const;
     /// Nobody does any more: names that nobody relies on, to be removed by the caller.
     [[nodiscard]] std::vector<std::string> release(const std::string& sandbox,
                                                    const std::vector<std::string>& names);
-    /// Removes such a directory if it is still empty.
+    /// Removes such a directory if it is still empty, and nobody relies on it again.
     Task<void> remove_place(Backend& backend, SandboxHandle sandbox, std::string name);
 
 private:
@@ -55,6 +58,7 @@ private:
     UniqueFd file_;
     std::multiset<std::string> lines_; ///< what the file must say
     std::map<std::string, Held> held_;
+    std::set<std::string> removing_; ///< lines of places
     int sandboxes_ = 0;
 };
 

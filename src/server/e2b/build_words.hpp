@@ -11,6 +11,7 @@ namespace berth::e2b::words {
 /// it.
 inline constexpr std::string_view kCopy = R"sh(set -eu
 from=$1 dest=$2 owner=$3 mode=$4 pattern=$5
+case $owner in '' | *:* | [0-9]*) ;; *) owner=$owner: ;; esac # and the group that is its own
 trap 'cd /; rm -rf "$from"' EXIT
 cd "$from"
 [ -z "$owner" ] || chown -hR "$owner" .

@@ -271,8 +271,12 @@ Task<Status> Builder::step(Work& work, BuildStep step)
     case BuildStep::Type::Run: {
         auto argv = co_await shell_of(ground_, work.record, step.args[0]);
         const bool named = step.args.size() > 1 && !step.args[1].empty();
-        co_return co_await command(
+        auto ran = co_await command(
             work, {.argv = std::move(argv), .user = named ? step.args[1] : state.user, .cwd = state.workdir});
+        if (!ran)
+            co_return fail(ran.error().code, "failed to run command '{}': {}", printable(step.args[0], 200),
+                           ran.error().message);
+        co_return ran;
     }
     case BuildStep::Type::Copy: co_return co_await copy(work, std::move(step));
     case BuildStep::Type::Env: co_return co_await set_env(work, std::move(step));

@@ -93,6 +93,7 @@ public:
 
 private:
     Task<void> to_sandbox(http::Exchange& exchange, Destination to);
+    Task<void> to_signer(http::Exchange& exchange);
     Task<void> envd(EnvdCall& call);
     Task<void> envd_metrics(EnvdCall& call);
 
@@ -110,26 +111,25 @@ private:
     Files files_;
 };
 
+Task<void> send_text(http::Exchange& exchange, int status, std::string message)
+{
+    (void)co_await exchange.send(http::text_response(status, std::move(message)));
+}
+
+/// No coroutine of its own: every request would pay for it.
 Task<void> E2bFace::answer(http::Exchange& exchange)
 {
     auto to = destination_of(exchange.head(), ground_.domain);
-    if (!to) {
-        (void)co_await exchange.send(http::text_response(400, to.error().message));
-        co_return;
-    }
-    if (*to) {
-        co_await to_sandbox(exchange, **to);
-        co_return;
-    }
-    if (VolumeContent::takes(exchange.head())) {
-        co_await content_.answer(exchange);
-        co_return;
-    }
-    if (!Files::takes_unnamed(exchange.head())) {
-        co_await control_.answer(exchange);
-        co_return;
-    }
-    // A signed link carries no name: whose token made the signature is the one.
+    if (!to) return send_text(exchange, 400, to.error().message);
+    if (*to) return to_sandbox(exchange, **std::move(to));
+    if (VolumeContent::takes(exchange.head())) return content_.answer(exchange);
+    if (!Files::takes_unnamed(exchange.head())) return control_.answer(exchange);
+    return to_signer(exchange);
+}
+
+/// A signed link carries no name: whose token made the signature is the one.
+Task<void> E2bFace::to_signer(http::Exchange& exchange)
+{
     const auto entry = files_.signer_of(exchange.head());
     if (!entry) {
         co_await send_error(exchange, exchange.head().parameter("signature") != nullptr ? 401 : 400,

@@ -28,6 +28,7 @@ constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kInputBreath = 5ms;
 constexpr std::size_t kInputPiece = 32 * 1024;
 constexpr auto kRemembered = 30s; // how long an end is told
+constexpr auto kLookAgain = 1s;
 
 SteadyTime now() { return system_clock().steady(); }
 
@@ -53,10 +54,7 @@ std::uint64_t first_write_id()
 
 Task<bool> ProcessService::answer(EnvdCall& call, std::string_view method)
 {
-    auto& table = call.entry->processes;
-    std::erase_if(table, [](const auto& one) {
-        return one.second->ended && now() >= one.second->ended_at + kRemembered;
-    });
+    forget_ended();
     if (method == "Start") {
         co_await start(call);
         co_return true;
@@ -80,6 +78,18 @@ Task<bool> ProcessService::answer(EnvdCall& call, std::string_view method)
     else
         co_await rpc::send_message(call.exchange, std::move(answer));
     co_return true;
+}
+
+/// Now and then: a sandbox may remember thousands, and each of its requests would look at all of them.
+void ProcessService::forget_ended()
+{
+    const auto time = now();
+    if (time < next_look_) return;
+    next_look_ = time + kLookAgain;
+    for (const auto& entry : sandboxes_.all())
+        std::erase_if(entry->processes, [&](const auto& one) {
+            return one.second->ended && time >= one.second->ended_at + kRemembered;
+        });
 }
 
 /// Processes that an earlier server started and that still run.

@@ -28,8 +28,10 @@ private:
     Task<Outcome> send_input(EnvdCall& call, ProcessPtr process, ProcessInput input);
     Task<Found> select(EnvdCall& call, const Selector& selector);
     Task<void> recall(EntryPtr entry);
+    void forget_ended();
 
     Sandboxes& sandboxes_;
+    SteadyTime next_look_{}; ///< for what has ended long ago
 };
 
 } // namespace berth::e2b

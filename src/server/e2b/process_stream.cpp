@@ -29,6 +29,8 @@ constexpr auto kLingerAtMost = 2s;
 constexpr std::size_t kChunk = 32 * 1024;
 constexpr std::size_t kPtyChunk = 16 * 1024;
 constexpr std::size_t kFrame = 64; ///< what a message has beside its bytes
+constexpr std::size_t kBusy = std::size_t{64} << 10;
+constexpr auto kBreath = 200us; // a busy command's output is read in large pieces, and waited for less often
 
 SteadyTime now() { return system_clock().steady(); }
 
@@ -147,12 +149,18 @@ Task<void> stream_process(Sandboxes& sandboxes, EnvdCall& call, std::shared_ptr<
     std::optional<ExitStatus> status = process->ended;
     if (status) at.exited_at = at.last_word = now();
     std::string last; // what is told with the end
-    for (bool closed = false; !closed;) {
+    asio::steady_timer breath(executor);
+    for (bool closed = false, busy = false; !closed;) {
         const auto wake = at.wake(*process);
         // What is there already is not waited for: to wait for several things at once costs as much as a
         // small command prints.
         auto events = co_await reader.next(SteadyTime::min());
         if (events && events->empty() && !reader.closed()) {
+            if (std::exchange(busy, false)) {
+                breath.expires_after(kBreath);
+                co_await breath.async_wait(as_value);
+                continue;
+            }
             auto first = co_await (reader.next(wake) || rpc::interrupted(exchange, entry));
             if (first.index() == 1 && entry->turns == turn) {
                 leave();
@@ -182,7 +190,7 @@ Task<void> stream_process(Sandboxes& sandboxes, EnvdCall& call, std::shared_ptr<
         }
         if (events->empty() && now() < wake) {
             if (status) break;
-            asio::steady_timer breath(executor, kLinger);
+            breath.expires_after(kLinger);
             co_await breath.async_wait(as_value);
         }
         std::string out;
@@ -198,6 +206,7 @@ Task<void> stream_process(Sandboxes& sandboxes, EnvdCall& call, std::shared_ptr<
             }
             if (event.kind == ExecEvent::Kind::Closed) closed = true;
         }
+        busy = out.size() >= kBusy;
         if (!out.empty()) {
             at.quiet_since = now();
             if (at.exited_at) at.last_word = now();

@@ -30,6 +30,18 @@ bool only_sleeps(std::string_view command)
            command.find_first_not_of("0123456789.", kSleep.size()) == std::string_view::npos;
 }
 
+/// A start command runs, or has done its work; one that failed is nothing to be ready.
+Task<Status> not_failed(gate::Ground& ground, SandboxRecord sandbox, std::string exec, std::string command)
+{
+    if (exec.empty()) co_return Status{};
+    auto& lifecycle = ground.berth.lifecycle();
+    BERTH_CO_TRY([[maybe_unused]] const auto running, co_await lifecycle.settle_execs(sandbox));
+    BERTH_CO_TRY(const auto record, co_await lifecycle.find_exec(sandbox, exec));
+    if (record.ended == WallTime{} || record.outcome == "exit 0") co_return Status{};
+    co_return fail(Code::Invalid, "the start command '{}' failed: {}", printable(command, 100),
+                   record.outcome);
+}
+
 } // namespace
 
 Task<std::vector<std::string>> shell_of(gate::Ground& ground, SandboxRecord sandbox, std::string command)
@@ -64,6 +76,7 @@ Task<Result<std::string>> start_and_wait(gate::Ground& ground, SandboxRecord san
         spec.id = make_exec_id(system_clock());
         spec.timeout = std::max<std::chrono::nanoseconds>(until - system_clock().steady(), 1ms);
         BERTH_CO_TRY(const auto told, co_await ground.berth.exec(sandbox.id(), spec));
+        BERTH_CO_CHECK(co_await not_failed(ground, sandbox, started, wish.defaults.start_cmd));
         if (told.status.success()) co_return started;
         if (system_clock().steady() + pause >= until)
             co_return fail(Code::DeadlineExceeded, "the ready command '{}' did not succeed in {}",

@@ -175,13 +175,14 @@ Result<VolumeEntry> VolumeFiles::make_dir(const std::string& path, const VolumeO
 }
 
 Result<VolumeEntry> VolumeFiles::write(const std::string& path, int source, const VolumeOwner& owner,
-                                       bool parents) const
+                                       bool force) const
 {
     BERTH_CHECK(check_ids(owner));
     const auto above = path.substr(0, path.rfind('/'));
-    if (parents && !above.empty()) BERTH_CHECK(files_.make_dir(above, 0755, sys::Parents::Make));
+    if (force && !above.empty()) BERTH_CHECK(files_.make_dir(above, 0755, sys::Parents::Make));
+    using How = sys::WriteOptions::How;
     BERTH_CHECK(files_.write_from(path, source, gate::kUploadLimit,
-                                  {.how = sys::WriteOptions::How::InPlace, .mode = {}}));
+                                  {.how = force ? How::InPlace : How::New, .mode = {}}));
     return change(path, owner);
 }
 

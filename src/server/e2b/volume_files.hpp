@@ -41,9 +41,10 @@ public:
     /// With `parents`, what is missing above it is made, and one that is there is success.
     [[nodiscard]] Result<VolumeEntry> make_dir(const std::string& path, const VolumeOwner& owner,
                                                bool parents) const;
-    /// What `source` yields until its end.
+    /// What `source` yields until its end. With `force`, what is missing above it is made, and a file that is
+    /// there is overwritten; else Conflict where the name is taken.
     [[nodiscard]] Result<VolumeEntry> write(const std::string& path, int source, const VolumeOwner& owner,
-                                            bool parents) const;
+                                            bool force) const;
     [[nodiscard]] Result<UniqueFd> open_file(const std::string& path) const { return files_.open_file(path); }
     /// And all below it.
     [[nodiscard]] Status remove(const std::string& path) const;

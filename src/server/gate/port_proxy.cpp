@@ -52,8 +52,9 @@ std::string head_for(const http::RequestHead& head, const PortRequest& request)
     for (const auto& [name, value] : head.headers) {
         if (hop_by_hop(name) || request.for_us(name, value) || http::same_word(name, "content-length"))
             continue;
-        const bool renamed = http::same_word(name, "host") && !request.host.empty();
-        line(name, renamed ? request.host : value);
+        // By its usual name: programs are found that know no other.
+        const bool host = http::same_word(name, "host");
+        line(host ? "Host" : name, host && !request.host.empty() ? request.host : value);
     }
     line("X-Forwarded-For", head.peer);
     if (upgrades(head)) {

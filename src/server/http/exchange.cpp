@@ -76,6 +76,11 @@ Task<Result<std::string>> Exchange::body(std::size_t limit)
         return fail(Code::Exhausted, "the body is larger than {} bytes", limit);
     };
     if (head_.length && *head_.length > limit) co_return too_large();
+    if (parser_.done()) { // it came with its head
+        out = parser_.take_body();
+        if (out.size() > limit) co_return too_large();
+        co_return out;
+    }
     for (;;) {
         BERTH_CO_TRY(auto piece, co_await read());
         if (piece.empty()) co_return out;

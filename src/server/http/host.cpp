@@ -46,6 +46,15 @@ std::string error_text(int status, std::string_view message)
     return json::dump(out);
 }
 
+/// `name` and eight digits.
+std::string numbered(const std::string& name, std::uint32_t number)
+{
+    std::string out(name.size() + 8, '0');
+    name.copy(out.data(), name.size());
+    for (auto at = out.rbegin(); number != 0; ++at, number >>= 4) *at = "0123456789abcdef"[number & 15];
+    return out;
+}
+
 /// A connection that is closed while bytes are on their way to us is reset, and the client may lose the
 /// answer it has not read yet: they are taken for a while.
 Task<void> linger(Channel& channel)
@@ -130,7 +139,7 @@ Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::str
 {
     auto head = parser.take_head();
     // Unique, and no secret: a name for what is told of it.
-    head.id = fmt::format("{}{:08x}", name, static_cast<std::uint32_t>(counters.requests));
+    head.id = numbered(name, static_cast<std::uint32_t>(counters.requests));
     head.peer = peer;
     const auto target = split_target(head);
     if (stopping) head.keep_alive = false;

@@ -15,6 +15,7 @@
 #include "base/strings.hpp"
 #include "core/exec_reader.hpp"
 #include "lifecycle/documents.hpp"
+#include "lifecycle/told_end.hpp"
 #include "server/own/api.hpp"
 #include "server/own/exec_words.hpp"
 
@@ -71,10 +72,10 @@ Result<ExecSpec> read_exec(const json::Reader& reader)
 }
 
 /// As a page's EventSource reads it.
-std::string server_event(const ExecEvent& event)
+std::string server_event(const ExecEvent& event, bool timed_out)
 {
     return fmt::format("id: {}\nevent: {}\ndata: {}\n\n", event.sequence, to_string(event.kind),
-                       json::dump(documents::event(event)));
+                       json::dump(documents::event(event, timed_out)));
 }
 
 Result<std::uint64_t> write_id_of(const http::RequestHead& head)
@@ -197,6 +198,7 @@ Task<Answer> Api::exec_events(Call& call)
     auto& exchange = call.exchange;
     BERTH_CO_TRY(const auto record, co_await record_of(call));
     BERTH_CO_TRY(const auto exec, co_await exec_of(call, record));
+    BERTH_CO_CHECK(has_log(exec));
     BERTH_CO_TRY(const auto from, first_event(exchange.head()));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
     ExecReader reader(*where, Lifecycle::handle(record), exec.id, from);
@@ -215,7 +217,9 @@ Task<Answer> Api::exec_events(Call& call)
             (void)co_await exchange.write(out);
             break;
         }
-        for (const auto& event : *events) out += server_event(event);
+        for (const auto& event : *events)
+            out += server_event(event, event.kind == ExecEvent::Kind::Exit &&
+                                           co_await timed_out(lifecycle(), record, exec.id, event.status));
         if (out.empty() && !reader.closed()) out = ": still here\n\n";
         if (!out.empty() && !co_await exchange.write(out))
             co_return fail(Code::Unavailable, "the client is gone");

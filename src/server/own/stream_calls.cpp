@@ -14,6 +14,7 @@
 #include "base/json_reader.hpp"
 #include "core/exec_reader.hpp"
 #include "lifecycle/documents.hpp"
+#include "lifecycle/told_end.hpp"
 #include "server/http/websocket.hpp"
 #include "server/own/api.hpp"
 #include "server/own/exec_words.hpp"
@@ -44,10 +45,11 @@ struct Input {
 
 class Streaming {
 public:
-    Streaming(const asio::any_io_executor& loop, http::WebSocket& socket, Backend& where,
-              SandboxHandle sandbox, std::string exec, std::uint64_t from)
-        : socket_(socket), where_(where), sandbox_(std::move(sandbox)), exec_(std::move(exec)),
-          reader_(where, sandbox_, exec_, from), writing_(loop), changed_(loop)
+    Streaming(const asio::any_io_executor& loop, http::WebSocket& socket, Lifecycle& lifecycle,
+              Backend& where, SandboxRecord record, std::string exec, std::uint64_t from)
+        : socket_(socket), lifecycle_(lifecycle), where_(where), record_(std::move(record)),
+          sandbox_(Lifecycle::handle(record_)), exec_(std::move(exec)), reader_(where, sandbox_, exec_, from),
+          writing_(loop), changed_(loop)
     {
         writing_.expires_at(SteadyTime::max()); // both are only ever woken
         changed_.expires_at(SteadyTime::max());
@@ -70,6 +72,12 @@ private:
         co_return done.has_value();
     }
 
+    Task<bool> is_late(const ExecEvent& event)
+    {
+        if (event.kind != ExecEvent::Kind::Exit) co_return false;
+        co_return co_await timed_out(lifecycle_, record_, exec_, event.status);
+    }
+
     Task<void> send_events(const bool& leaving)
     {
         while (!reader_.closed() && !leaving) {
@@ -82,7 +90,7 @@ private:
             // Before its time and without an event: somebody who had seen everything.
             if (events->empty() && system_clock().steady() < wake) co_return;
             for (const auto& event : *events)
-                if (!co_await send(documents::event(event))) co_return;
+                if (!co_await send(documents::event(event, co_await is_late(event)))) co_return;
         }
     }
 
@@ -193,7 +201,9 @@ private:
     }
 
     http::WebSocket& socket_;
+    Lifecycle& lifecycle_;
     Backend& where_;
+    SandboxRecord record_;
     SandboxHandle sandbox_;
     std::string exec_;
     ExecReader reader_;
@@ -211,6 +221,7 @@ Task<Answer> Api::stream_exec(Call& call)
 {
     BERTH_CO_TRY(const auto record, co_await record_of(call));
     BERTH_CO_TRY(const auto exec, co_await exec_of(call, record));
+    BERTH_CO_CHECK(has_log(exec));
     BERTH_CO_TRY(const auto from, first_event(call.exchange.head()));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
     if (!call.exchange.head().upgrade)
@@ -218,8 +229,8 @@ Task<Answer> Api::stream_exec(Call& call)
     const http::WebSocketOptions options{.message_limit = kMessage};
     auto socket = co_await http::WebSocket::accept(call.exchange, options);
     if (!socket) co_return http::Response{}; // answered already
-    Streaming streaming(co_await asio::this_coro::executor, **socket, *where, Lifecycle::handle(record),
-                        exec.id, from);
+    Streaming streaming(co_await asio::this_coro::executor, **socket, lifecycle(), *where, record, exec.id,
+                        from);
     co_await streaming.run(leaving_);
     co_await (*socket)->end();
     co_return http::Response{};

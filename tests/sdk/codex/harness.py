@@ -79,7 +79,7 @@ class Run:
 
 
 def codex(binary: pathlib.Path, place: pathlib.Path, workspace: pathlib.Path, url: str, steps: list, *options: str,
-          config: str = "", environments: str = "", timeout: float = 120) -> Run:
+          config: str = "", environments: str = "", variables: dict | None = None, timeout: float = 120) -> Run:
     home = place / "codex-home"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
@@ -87,7 +87,7 @@ def codex(binary: pathlib.Path, place: pathlib.Path, workspace: pathlib.Path, ur
     # Keys without a table come first.
     (home / "config.toml").write_text(config.partition("[")[0] + CONFIG.format(
         port=model.port, more="".join(config.partition("[")[1:])))
-    environment = {**os.environ, "CODEX_HOME": str(home), "HOME": str(home), "FAKE_KEY": "x"}
+    environment = {**os.environ, "CODEX_HOME": str(home), "HOME": str(home), "FAKE_KEY": "x", **(variables or {})}
     environment.pop("CODEX_EXEC_SERVER_URL", None)
     if environments:
         (home / "environments.toml").write_text(environments)

@@ -115,7 +115,7 @@ def check_terminal(stage: Stage):
         assert number, told
         return write_stdin(int(number.group(1)), "abc\n")
 
-    run = stage.codex([command("stty size; read line; echo got:$line", tty=True, yield_time_ms=1500), keys], "-s", "workspace-write")
+    run = stage.codex([command("stty size; read line; echo got:$line", tty=True, yield_time_ms=5000), keys], "-s", "workspace-write")
     assert "24 80" in run.results[0], run.results
     assert "got:abc" in run.results[1], run.results
 
@@ -220,6 +220,23 @@ def check_serve(stage: Stage):
     process.send_signal(signal.SIGTERM)
     log = process.communicate(timeout=30)[1]
     assert "served" in run.output() and (stage.ws / "made").read_text() == "served\n", run.results
+    assert said["key"] not in log
+
+
+def check_tls(stage: Stage):
+    """By wss, with an authority of the server's own that codex is told to trust; without the word it is not trusted."""
+    stage.serve()
+    process = subprocess.Popen([stage.program, "serve", "--listen", "127.0.0.1:0", "--data", str(stage.place / "served"), "--json",
+                                "--tls-self-signed", "--codex-root", str(stage.ws)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = json.loads(process.stdout.readline())
+    url = said["listening"].replace("https", "wss") + "/codex?key=" + said["key"]
+    step = command("echo sealed > made; cat made")
+    stranger = codex(stage.binary, stage.place, stage.ws, url, [step], "-s", "workspace-write")
+    assert not (stage.ws / "made").exists(), stranger.results
+    run = codex(stage.binary, stage.place, stage.ws, url, [step], "-s", "workspace-write", variables={"SSL_CERT_FILE": said["ca"]})
+    process.send_signal(signal.SIGTERM)
+    log = process.communicate(timeout=30)[1]
+    assert "sealed" in run.output() and (stage.ws / "made").read_text() == "sealed\n", run.results
     assert said["key"] not in log
 
 

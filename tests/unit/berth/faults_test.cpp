@@ -112,6 +112,43 @@ TEST_F(SmallDisk, WhenItIsFullEverythingSaysSoAndNothingIsLostOrLeft)
     }
 }
 
+/// Whichever write is the first that finds no room.
+TEST_F(SmallDisk, WithAnyAmountOfRoomEveryVerbIsDoneOrRefusedAndLosesNothing)
+{
+    auto berth = open();
+    auto& lifecycle = berth->lifecycle();
+    ASSERT_TRUE(berth->run(lifecycle.acquire(wish("first"))));
+    ASSERT_EQ(*shell(*berth, "first", "echo kept > ~/note; cat ~/note"), "kept\n");
+    const auto refused = [](const auto& result, const char* what, std::uintmax_t room) {
+        if (!result)
+            EXPECT_EQ(result.error().code, Code::Exhausted)
+                << what << " with " << room << " bytes: " << result.error().line();
+    };
+    std::vector<std::uintmax_t> rooms;
+    for (std::uintmax_t room = 0; room < 64 * 1024; room += 4096) rooms.push_back(room);
+    for (std::uintmax_t room = 64 * 1024; room <= 1024 * 1024; room *= 2) rooms.push_back(room);
+    for (const auto room : rooms) {
+        fill();
+        const auto filler = disk_ + "/filler";
+        const auto size = std::filesystem::file_size(filler);
+        std::filesystem::resize_file(filler, size - std::min(size, room));
+        refused(berth->run(lifecycle.acquire(wish("second"))), "create", room);
+        refused(shell(*berth, "first", "true"), "exec", room);
+        refused(berth->run(lifecycle.snapshot("first", {})), "snapshot", room);
+        refused(berth->run(lifecycle.fork("first", {})), "fork", room);
+        refused(berth->run(lifecycle.stop("first", 100ms)), "stop", room);
+        refused(berth->run(lifecycle.acquire(wish("first"))), "start", room);
+        empty();
+        ASSERT_EQ(shell(*berth, "first", "cat ~/note").value_or("lost"), "kept\n") << room;
+        for (const auto& record : *berth->store().list({}))
+            if (record.key != "first") EXPECT_TRUE(berth->run(lifecycle.destroy(record.id()))) << room;
+        ASSERT_TRUE(berth->run(lifecycle.collect({.grace = 0s, .keep_last = 0})));
+    }
+    const auto scanned = berth->run((*berth->backend("local"))->scan());
+    ASSERT_TRUE(scanned);
+    EXPECT_EQ(scanned->size(), 1u) << "an instance that nobody has";
+}
+
 TEST_F(SmallDisk, ThatIsReadOnlyIsToldAtOnce)
 {
     open();

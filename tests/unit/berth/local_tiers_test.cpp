@@ -4,12 +4,16 @@
 
 #include "berth/berth.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/io.hpp"
+#include "base/json.hpp"
 #include "support/docker_engine.hpp"
 
 namespace berth {
@@ -105,6 +109,40 @@ TEST_F(LocalTiers, AStoppedOneIsStartedWithItsFiles)
     EXPECT_EQ(again.record.native, made.record.native);
     EXPECT_EQ(shell(*two, "demo", "cat ~/note"), "here\n");
     EXPECT_EQ(shell(*one, "demo", "cat ~/note"), "here\n") << "the first process sees the new keeper, too";
+}
+
+TEST_F(LocalTiers, AfterTheMachineWentDownItIsStartedWithItsFilesAndSaysSinceWhenNothingIsSure)
+{
+    if (test::TestedBackend::get().name != "local")
+        GTEST_SKIP() << "the files of a container are its engine's: backend local alone keeps them by itself";
+    auto one = open();
+    const auto made = must(one->run(one->lifecycle().acquire(wish("demo"))));
+    shell(*one, "demo", "echo here > ~/note");
+    one.reset();
+    // Every process is gone, and what tells this start of the machine from others is another.
+    for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+        std::ifstream line(process.path() / "cmdline", std::ios::binary);
+        const std::string words((std::istreambuf_iterator<char>(line)), {});
+        if (words.starts_with(std::string("k\0", 2)) &&
+            words.find("/" + made.record.native) != std::string::npos)
+            ::kill(std::stoi(process.path().filename()), SIGKILL);
+    }
+    const auto record = data_ + "/sandbox/" + made.record.native + "/instance";
+    auto document = *json::parse(*read_file(record));
+    ASSERT_FALSE(document.at("boot").as_string().empty());
+    document.as_object()["boot"] = "another-start-of-the-machine";
+    std::ofstream(record) << json::dump(document);
+
+    auto two = open();
+    const auto again = must(two->run(two->lifecycle().acquire(wish("demo"))));
+    EXPECT_EQ(again.tier, Tier::Started);
+    EXPECT_EQ(again.record.id(), made.record.id());
+    EXPECT_EQ(again.record.native, made.record.native);
+    EXPECT_TRUE(again.unsynced_since);
+    EXPECT_EQ(shell(*two, "demo", "cat ~/note"), "here\n");
+    const auto attached = must(two->run(two->lifecycle().acquire(wish("demo"))));
+    EXPECT_EQ(attached.tier, Tier::Attached);
+    EXPECT_FALSE(attached.unsynced_since) << "told once";
 }
 
 TEST_F(LocalTiers, OneWhoseFilesWereTakenAwayIsRestoredFromItsSnapshot)

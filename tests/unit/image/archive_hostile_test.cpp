@@ -110,6 +110,19 @@ TEST(ArchiveCheck, CountsMembersAndSaysTheLimit)
     EXPECT_TRUE(judge(many.done(), {.members = 11}));
 }
 
+/// A million would be the same: nobody reads on.
+TEST(ArchiveCheck, StopsAtTheFirstMemberTooManyAlsoWhenNobodySetALimit)
+{
+    RawTar many;
+    for (int i = 0; i <= 100'000; ++i) many.file(std::to_string(i), "");
+    const std::string small = compressed(many.done(), &::archive_write_add_filter_zstd);
+    EXPECT_LT(small.size(), 4u << 20) << "as an enemy would send it";
+    const auto status = judge(small);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Code::Exhausted);
+    EXPECT_THAT(status.error().message, HasSubstr("member '100000', limit 100000, actual 100001"));
+}
+
 TEST(ArchiveCheck, BoundsWhatIsExtractedAlsoWhenItIsCompressed)
 {
     const std::string tar = RawTar().file("a", std::string(600, 'x')).file("b", std::string(600, 'x')).done();

@@ -87,6 +87,17 @@ TEST_F(Overdue, OneThatEndedByItselfDidNotTimeOut)
     EXPECT_EQ(exec_of(*one, made).outcome, "exit 0");
 }
 
+TEST_F(Overdue, OneThatWasKilledBeforeItsTimeDidNotTimeOut)
+{
+    auto one = process();
+    const auto made = start(*one);
+    world_->execs[made.record.native][0] = {
+        .id = kExec, .running = false, .status = ExitStatus::from_wait(SIGKILL), .events = 3};
+    clock_.time += 70s; // and nobody has recorded its end
+    must_collect(*one);
+    EXPECT_EQ(exec_of(*one, made).outcome, "signal 9");
+}
+
 TEST_F(Overdue, WhoeverRecordsTheEndSaysWhyItCame)
 {
     auto one = process();
@@ -98,6 +109,22 @@ TEST_F(Overdue, WhoeverRecordsTheEndSaysWhyItCame)
         .id = kExec, .running = false, .status = ExitStatus::from_wait(SIGKILL), .events = 3};
     ASSERT_TRUE(run_task(one->lifecycle->settle_execs(made.record)));
     EXPECT_EQ(exec_of(*one, made).outcome, "timed out, signal 9");
+}
+
+TEST_F(Overdue, OneWhoseStarterWasKilledBeforeItBeganDoesNotRunForEver)
+{
+    auto one = process();
+    const auto made = start(*one);
+    world_->execs[made.record.native][0].events = 0;
+    clock_.time += 20s;
+    world_->starters_live = false;
+    EXPECT_EQ(run_task(one->lifecycle->settle_execs(made.record))->size(), 1u) << "it may be about to begin";
+    clock_.time += 20s;
+    world_->starters_live = true;
+    EXPECT_EQ(run_task(one->lifecycle->settle_execs(made.record))->size(), 1u) << "a slow one is waited for";
+    world_->starters_live = false;
+    EXPECT_THAT(*run_task(one->lifecycle->settle_execs(made.record)), IsEmpty());
+    EXPECT_EQ(exec_of(*one, made).outcome, "unknown");
 }
 
 TEST_F(Overdue, AnOutageIsToldAndTriedAgain)

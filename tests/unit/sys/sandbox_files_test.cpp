@@ -252,6 +252,21 @@ TEST(SandboxFiles, AnAtomicWriteKeepsTheOldFileUntilItIsWhole)
     EXPECT_EQ(files.stat("/f")->mode, 0640u) << "keeps the mode of the old file";
 }
 
+TEST(SandboxFiles, ANewFileTakesNoNameThatIsTaken)
+{
+    const Sandbox box;
+    const auto files = box.files();
+    const WriteOptions fresh{.how = WriteOptions::How::New};
+    ASSERT_TRUE(files.make_dir("/d", 0755));
+    ASSERT_TRUE(files.write("/d/f", "first", fresh));
+    ASSERT_EQ(::symlink("nowhere", (box.dir / "root/d/link").c_str()), 0);
+    ASSERT_TRUE(files.make_dir("/d/sub", 0755));
+    for (const char* taken : {"/d/f", "/d/link", "/d/sub"})
+        EXPECT_EQ(files.write(taken, "second", fresh).error().code, Code::Conflict) << taken;
+    EXPECT_EQ(*files.read("/d/f", 64_B), "first");
+    EXPECT_EQ(files.list("/d")->size(), 3u) << "and nothing is left beside them";
+}
+
 TEST(SandboxFiles, NeverMakesSetIdFiles)
 {
     const Sandbox box;

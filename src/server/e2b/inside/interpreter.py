@@ -35,7 +35,7 @@ asyncio.set_event_loop(loop)
 
 
 def tell(**event):
-    events.write(json.dumps(event) + "\n")
+    events.write(json.dumps(event, allow_nan=False) + "\n")
 
 
 FORMS = {"html": "_repr_html_", "markdown": "_repr_markdown_", "svg": "_repr_svg_", "png": "_repr_png_",
@@ -76,8 +76,15 @@ def shown(value):
             continue
         if got is not None:
             out[name] = got
-    out.setdefault("text", repr(value))
+    out.setdefault("text", text_of(value))
     return out
+
+
+def text_of(value):
+    """As a notebook shows it; a text without its quotes, as E2B's clients know it."""
+    text = repr(value)
+    quoted = isinstance(value, str) and len(text) > 1 and text[0] in "'\"" and text[0] == text[-1]
+    return text[1:-1] if quoted else text
 
 
 def result(value, main):
@@ -114,6 +121,14 @@ def figures():
         pyplot.close(figure)
 
 
+def outdented(code):
+    """Without the indent of its first statement, as notebooks take code that stands indented in a program."""
+    lines = code.split("\n")
+    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    indent = first[:len(first) - len(first.lstrip())]
+    return "\n".join(line[len(indent):] if line.startswith(indent) else line for line in lines)
+
+
 def parse(code, name):
     try:
         return ast.parse(code, name)
@@ -146,6 +161,7 @@ def work(tree, name, mode):
 
 def execute(code, number):
     name = "<cell %d>" % number
+    code = outdented(code)
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
     try:
         tree = parse(code, name)
@@ -202,19 +218,34 @@ class Context:
     def __init__(self, language: str, cwd: str):
         self.id, self.language, self.cwd = secrets.token_hex(16), language, cwd
         self.turn = threading.Lock()
-        self.begin()
+        self.process = None  # until something is to be run
 
     def begin(self) -> None:
         own_in, their_out = os.pipe()
         their_in, own_out = os.pipe()
-        self.process = subprocess.Popen([sys.executable, "-c", WORKER, str(their_in), str(their_out)], cwd=self.cwd,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        pass_fds=(their_in, their_out), start_new_session=True)
-        os.close(their_in)
-        os.close(their_out)
+        try:
+            self.process = subprocess.Popen([sys.executable, "-c", WORKER, str(their_in), str(their_out)], cwd=self.cwd,
+                                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                            pass_fds=(their_in, their_out), start_new_session=True)
+        except OSError:
+            os.close(own_in)
+            os.close(own_out)
+            raise
+        finally:
+            os.close(their_in)
+            os.close(their_out)
         self.requests, self.events = os.fdopen(own_out, "w", buffering=1), os.fdopen(own_in, "r")
 
+    def prepare(self) -> None:
+        """Has a process afterwards, or raises: while a refusal can still be answered."""
+        if self.process is None:
+            with self.turn:
+                if self.process is None:
+                    self.begin()
+
     def end(self) -> None:
+        if self.process is None:
+            return
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except OSError:
@@ -318,8 +349,18 @@ def make_context(language: str, cwd: str) -> Context:
         if len(contexts) >= MOST_CONTEXTS:
             raise ValueError(f"{MOST_CONTEXTS} contexts: remove one")
         context = Context(language, cwd)
+        context.prepare()
         contexts[context.id] = context
         return context
+
+
+def default_context() -> Context:
+    """What code runs in that names no context: there from the beginning, and again when it was removed."""
+    with making:
+        if "default" not in contexts:
+            contexts["default"] = Context("python", default_directory())
+            contexts["default"].id = "default"
+        return contexts["default"]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -433,12 +474,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
         else:
             self.language(request)
-            context = contexts.get("default")
-            if context is None:
-                with making:
-                    context = contexts.get("default") or Context("python", default_directory())
-                    context.id = "default"
-                    contexts["default"] = context
+            context = default_context()
+        context.prepare()
         self.send_response(200)
         self.send_header("Content-Type", "application/x-ndjson")
         self.send_header("Transfer-Encoding", "chunked")
@@ -467,4 +504,5 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
 
+default_context()
 Server(("127.0.0.1", PORT), Handler).serve_forever()

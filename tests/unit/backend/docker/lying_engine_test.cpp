@@ -149,6 +149,30 @@ TEST(LyingEngine, TellsNoVersionThatIsOne)
     }
 }
 
+TEST(Engine, ThatIsTooOldOrTooNewIsRefusedByItsVersion)
+{
+    const auto asks = [](const std::string& version, std::string& heard) {
+        Liar liar([&](const std::string& asked, const auto& say) {
+            heard = asked.substr(0, asked.find('\r'));
+            say(Liar::document(heard.find("/version") != std::string::npos ? version : "{}"));
+        });
+        liar.lies_of_version_ = true;
+        return liar.engine().get("/info");
+    };
+    std::string heard;
+    const auto old = asks(R"({"ApiVersion":"1.20","MinAPIVersion":"1.12"})", heard);
+    ASSERT_FALSE(old);
+    EXPECT_EQ(old.error().code, Code::Unsupported);
+    EXPECT_NE(old.error().message.find("older than 1.24"), std::string::npos) << old.error().message;
+    EXPECT_EQ(heard, "GET /version HTTP/1.1") << "nothing else was asked";
+    const auto late = asks(R"({"ApiVersion":"1.99","MinAPIVersion":"1.60"})", heard);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, Code::Unsupported);
+    EXPECT_NE(late.error().message.find("newer than 1.47"), std::string::npos) << late.error().message;
+    EXPECT_TRUE(asks(R"({"ApiVersion":"1.99","MinAPIVersion":"1.24"})", heard));
+    EXPECT_EQ(heard, "GET /v1.47/info HTTP/1.1") << "a newer one speaks what we speak";
+}
+
 TEST(LyingEngine, DamagesTheStreamOfACommand)
 {
     const auto stream = [](const std::string& after) {

@@ -1,9 +1,11 @@
 #include <linux/mount.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "keeper_process.hpp"
@@ -47,6 +49,71 @@ TEST(KeeperStreams, KeepEveryByteOfBoth)
     EXPECT_EQ(ran.out.size(), std::size_t{128} * 65536);
     EXPECT_TRUE(ran.out == ran.err);
     EXPECT_EQ(ran.status.code(), 0);
+}
+
+TEST(KeeperStreams, MoveWhatABusyCommandPrintsInLargePieces)
+{
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    const std::string gate = keeper.dir.path() + "/gate";
+    const std::string done = keeper.dir.path() + "/done";
+    ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+    ASSERT_EQ(::mkfifo(done.c_str(), 0600), 0);
+    const auto at = [&](const char* what) {
+        return fmt::format("read x <{0}; {1}; echo y >{2}; ", gate, what, done);
+    };
+    const KeeperExec what = keeper.shell(1, at("dd if=/dev/zero bs=64k count=1 2>/dev/null") +
+                                                at("head -c 500000 /dev/zero | tr '\\0' x"));
+    const ExecLog log = keeper.make_log(what);
+    ASSERT_TRUE(must(client.exec(what, log)).started());
+    // What is printed while the keeper stands still is there all at once.
+    const auto print = [&] {
+        must(keeper.child().signal(SIGSTOP));
+        {
+            const UniqueFd open(::open(gate.c_str(), O_WRONLY | O_CLOEXEC));
+            ASSERT_EQ(::write(open.get(), "go\n", 3), 3);
+        }
+        const UniqueFd said(
+            ::open(done.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)); // nobody hangs for want of the other
+        pollfd word{.fd = said.get(), .events = POLLIN, .revents = 0};
+        EXPECT_EQ(::poll(&word, 1, 30'000), 1) << "it could not print all of it into its pipe";
+        must(keeper.child().signal(SIGCONT));
+    };
+    ExecFollower follower = keeper.follow(1);
+    print();
+    Ran ran;
+    while (ran.out.size() < 65536)
+        for (const auto& event : must(follower.next(std::chrono::steady_clock::now() + 10s))) add(ran, event);
+    // One who fills his pipe is busy; when the keeper answers he has a longer one.
+    must(client.list());
+    print();
+
+    const Ran rest = read_all(follower);
+    EXPECT_TRUE(rest.out == std::string(500'000, 'x'));
+    EXPECT_EQ(rest.status.code(), 0);
+    std::uint32_t longest = 0;
+    for (const auto& record : must(keeper.open_log(1).records(0, 64)))
+        longest = std::max(longest, record.length);
+    EXPECT_EQ(longest, 256u << 10) << "one record for much of what came at once";
+}
+
+TEST(KeeperStreams, KeepTheirPaceAlsoAfterABurst)
+{
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    KeeperExec what = keeper.shell(
+        1, "dd if=/dev/zero bs=64k count=64 2>/dev/null; dd if=/dev/zero bs=1 count=100000 2>/dev/null");
+    what.flags |= keeper::kPace;
+    const ExecLog log = keeper.make_log(what);
+    ASSERT_TRUE(must(client.exec(what, log)).started());
+    ExecFollower follower = keeper.follow(1);
+    const Ran ran = read_all(follower);
+    EXPECT_EQ(ran.out.size(), 64u * 65536 + 100'000);
+    // Every small read is followed by a rest of 200 us: the index grows by time, not by writes.
+    const auto records = must(keeper.open_log(1).records(0, 200'000));
+    const auto small = std::ranges::count_if(records, [](const auto& one) { return one.length < 4096; });
+    const auto took = ran.events.back().time - ran.events.front().time;
+    EXPECT_LE(small, took / 200us + 10) << "of " << records.size();
 }
 
 TEST(KeeperStreams, PutTheExitAfterTheCommandsOwnOutputAndClosedAfterItsGrandchildren)

@@ -87,6 +87,30 @@ TEST_F(PauseTest, StopsACountingLoopAndGoesOnWithItsMemory)
     EXPECT_EQ(out, expected.substr(0, out.size())) << "it counted from where it was";
 }
 
+TEST_F(PauseTest, StopsTheTimeThatTheKeeperHolds)
+{
+    const Made made;
+    ExecSpec timed = shell("sleep 300 & exec setsid --wait sleep 300");
+    timed.timeout = 2s;
+    ASSERT_TRUE(run_task(backend_->exec(made.handle, timed)));
+    pause(made.handle);
+    // Nobody of ours follows it: only the keeper could end it.
+    EXPECT_FALSE(*run_task(backend_->wait(made.handle, timed.id, in(2500ms)))) << "it was ended in a pause";
+    resume(made.handle);
+    const auto ended = run_task(backend_->wait(made.handle, timed.id, in(20s)));
+    ASSERT_TRUE(ended && *ended);
+    EXPECT_EQ((*ended)->status.signal(), SIGKILL);
+    auto* const holder = dynamic_cast<HoldsTime*>(backend_.get());
+    ASSERT_NE(holder, nullptr);
+    EXPECT_TRUE(*run_task(holder->overdue(made.handle, timed.id)));
+    const auto log = *run_task(backend_->read_events(made.handle, timed.id, 0, in(20s)));
+    ASSERT_GE(log.size(), 2u);
+    EXPECT_GE(log.back().time - log.front().time, 4400ms) << "the pause was counted";
+    const auto found = run_task(backend_->inspect(made.handle));
+    ASSERT_TRUE(found);
+    EXPECT_GE(found->paused, 2500ms);
+}
+
 TEST_F(PauseTest, RefusesCommandsMeanwhileAndAnswersTheRest)
 {
     const Made made;

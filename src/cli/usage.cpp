@@ -1,0 +1,110 @@
+#include "cli/usage.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/strings.hpp"
+#include "cli/app.hpp"
+#include "cli/exec_options.hpp"
+#include "cli/verbs.hpp"
+
+namespace berth::cli {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool has(const Names& names, const std::string& one) { return std::ranges::find(names, one) != names.end(); }
+
+/// Not of this app, but the verb has it where it works on this machine.
+bool only_here(const CLI::App& app, const std::string& option)
+{
+    for (const auto& shape : verb_shapes())
+        if (app.get_name() == "berth " + shape.name) return has(shape.options, option);
+    return false;
+}
+
+/// The first word that is no option of the verb, nor of the word behind it; empty: there is none.
+std::string unknown_option(const CLI::App& app, int argc, char** argv)
+{
+    auto names = option_names(app);
+    for (const auto* word : app.get_subcommands())
+        for (auto& name : option_names(*word)) names.push_back(std::move(name));
+    for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+        const std::string word = std::string(argv[i]).substr(0, std::string_view(argv[i]).find('='));
+        if (!word.starts_with("-") || word.size() < 2 || has(names, word)) continue;
+        if (!word.starts_with("--") && word.size() > 2) continue;
+        if (only_here(app, word)) return fmt::format("{} does not work with a server", word);
+        // Every letter is one change away from every other: no suggestion for a short option.
+        const std::string near = word.size() > 2 ? nearest(word, names) : std::string{};
+        return near.empty() ? fmt::format("unknown option {}", printable(word, 80))
+                            : fmt::format("unknown option {}, did you mean {}?", printable(word, 80), near);
+    }
+    return {};
+}
+
+/// "berth key" wants a word behind it and has another one, or none.
+std::string unknown_word(const CLI::App& app, int argc, char** argv)
+{
+    Names words;
+    for (const auto* one : app.get_subcommands([](const CLI::App*) { return true; }))
+        words.push_back(one->get_name());
+    const auto all = fmt::format("{}", fmt::join(words, ", "));
+    for (int i = 1; i < argc; ++i) {
+        const std::string_view word = argv[i];
+        if (word.starts_with('-')) continue;
+        const std::string near = nearest(word, words);
+        return fmt::format("{} has no '{}'{}", app.get_name(), printable(word, 80),
+                           near.empty() ? ": it has " + all : fmt::format(", did you mean {}?", near));
+    }
+    return fmt::format("{} needs a word more: {}", app.get_name(), all);
+}
+
+} // namespace
+
+bool asks_json(int argc, char** argv)
+{
+    for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i)
+        if (std::string_view(argv[i]) == "--json") return true;
+    return false;
+}
+
+std::optional<int> own_failure(std::string_view verb)
+{
+    if (verb == "run" || verb == "exec" || verb == "shell") return kOwnFailure;
+    return std::nullopt;
+}
+
+std::string unknown_verb(std::string_view word)
+{
+    if (word.starts_with('-') && word.size() > 1)
+        return fmt::format("unknown option {}: options of a verb come behind it, like berth ls --json",
+                           printable(word, 80));
+    Names names;
+    for (const auto& verb : verbs()) names.emplace_back(verb.name);
+    const std::string near = nearest(word, names);
+    return near.empty() ? fmt::format("unknown verb '{}' (see berth --help)", printable(word, 80))
+                        : fmt::format("unknown verb '{}', did you mean {}?", printable(word, 80), near);
+}
+
+std::string wrong_words(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv)
+{
+    const auto behind = app.get_subcommands();
+    std::string text;
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+        text = unknown_option(app, argc, argv);
+        const auto extra = app.remaining(true);
+        if (text.empty() && !extra.empty())
+            text = fmt::format("unexpected argument '{}'", printable(extra.front(), 80));
+    } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && behind.empty() &&
+               app.get_require_subcommand_min() > 0) {
+        text = unknown_word(app, argc, argv);
+    }
+    if (text.empty()) text = printable(error.what(), 400);
+    return fmt::format("{} (see {}{}{} --help)", text, app.get_name(), behind.empty() ? "" : " ",
+                       behind.empty() ? "" : behind.front()->get_name());
+}
+
+} // namespace berth::cli

@@ -2,17 +2,20 @@
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/log.hpp"
+#include "keeping/lock.hpp"
 #include "lifecycle/lot.hpp"
 #include "server/faces.hpp"
 #include "server/gate/pages.hpp"
@@ -32,6 +35,7 @@ using namespace asio::experimental::awaitable_operators;
 
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kTick = 250ms;
+constexpr auto kPredecessor = 3s;
 constexpr std::size_t kThreads = 8;
 
 std::string error_text(int status, std::string_view message)
@@ -62,13 +66,14 @@ void keep_pieces()
     ::mallopt(M_ARENA_MAX, 4);
 }
 
-/// Two servers would each have their own view of the same sandboxes. Freed by the kernel with its holder.
+/// Two servers would each have their own view of the same sandboxes. Freed by the kernel with its last
+/// holder: helpers that a killed server had just started are a moment behind it, and are waited for.
 Result<UniqueFd> lock_state(const std::string& data)
 {
     const std::string path = data + "/serve.lock";
     UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock) return fail_errno("opening {}", path);
-    if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+    if (keeping::lock_within(lock.get(), keeping::Use::Alone, kPredecessor)) return lock;
     return fail(Code::Conflict, "another berth serve works in {}: end it, or use another --data", data);
 }
 
@@ -100,8 +105,11 @@ public:
 
 private:
     Task<void> answer(http::Exchange& exchange);
+    Task<void> refuse(http::Exchange& exchange, std::string why);
+    Task<void> preflight(http::Exchange& exchange);
     Task<void> operate(http::Exchange& exchange);
     Task<void> tick();
+    Task<void> notice_keys(asio::posix::stream_descriptor& changes);
     Task<Status> open_lot();
     [[nodiscard]] std::string metrics() const;
 
@@ -118,6 +126,7 @@ private:
     bool stopping_ = false;
 };
 
+/// No coroutine of its own: every request would pay for it.
 Task<void> Server::Parts::answer(http::Exchange& exchange)
 {
     const auto& head = exchange.head();
@@ -128,23 +137,24 @@ Task<void> Server::Parts::answer(http::Exchange& exchange)
         break;
     }
     if (chosen == nullptr || !chosen->open_to_pages(head)) {
-        if (const auto why = names_.refuse(head); !why.empty()) {
-            (void)co_await exchange.send(http::json_response(403, error_text(403, why)));
-            co_return;
-        }
+        if (auto why = names_.refuse(head); !why.empty()) return refuse(exchange, std::move(why));
         if (const auto* const origin = head.header("origin")) {
             exchange.add_header("Access-Control-Allow-Origin", *origin);
             exchange.add_header("Vary", "Origin");
-            if (head.method == "OPTIONS") {
-                (void)co_await exchange.send(http::preflight(head));
-                co_return;
-            }
+            if (head.method == "OPTIONS") return preflight(exchange);
         }
     }
-    if (chosen != nullptr)
-        co_await chosen->answer(exchange);
-    else
-        co_await operate(exchange);
+    return chosen != nullptr ? chosen->answer(exchange) : operate(exchange);
+}
+
+Task<void> Server::Parts::refuse(http::Exchange& exchange, std::string why)
+{
+    (void)co_await exchange.send(http::json_response(403, error_text(403, why)));
+}
+
+Task<void> Server::Parts::preflight(http::Exchange& exchange)
+{
+    (void)co_await exchange.send(http::preflight(exchange.head()));
 }
 
 Task<void> Server::Parts::operate(http::Exchange& exchange)
@@ -209,6 +219,17 @@ Task<void> Server::Parts::tick()
     for (const auto& face : faces_) co_await face->tick();
 }
 
+/// The kernel tells of what happened in order: a key that was removed opens nothing to a request that was
+/// sent afterwards.
+Task<void> Server::Parts::notice_keys(asio::posix::stream_descriptor& changes)
+{
+    while (changes.is_open()) {
+        const auto [error] = co_await changes.async_wait(asio::posix::descriptor_base::wait_read, as_value);
+        if (error) co_return;
+        keys_.changed();
+    }
+}
+
 Task<Status> Server::Parts::run(Ready ready)
 {
     const auto executor = co_await asio::this_coro::executor;
@@ -217,6 +238,11 @@ Task<Status> Server::Parts::run(Ready ready)
     BERTH_CO_TRY(const auto alone, lock_state(ground_.berth.data()));
     for (const auto& face : faces_) BERTH_CO_CHECK(co_await face->begin());
     BERTH_CO_CHECK(co_await open_lot());
+    asio::posix::stream_descriptor key_changes(executor);
+    if (const int changes = keys_.watch(); changes >= 0) {
+        key_changes.assign(::dup(changes));
+        asio::co_spawn(executor, notice_keys(key_changes), asio::detached);
+    }
     const http::Handler handler = [this](http::Exchange& exchange) { return answer(exchange); };
     BERTH_CO_TRY(host_, co_await http::Host::open(options_.host, handler));
     asio::signal_set signals(executor, SIGINT, SIGTERM);
@@ -236,6 +262,7 @@ Task<Status> Server::Parts::run(Ready ready)
     notify("STOPPING=1");
     stopping_ = true;
     co_await host_->stop(options_.drain);
+    key_changes.close();
     co_await ticking.end();
     co_await sweeping_->end();
     co_await parking.end();

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """kill -9 of the server with sandboxes and running commands; another one goes on. restart.py BERTH [CHECK]"""
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 
 from served import Box, Checks, Server, envelope, envelopes
@@ -146,7 +148,6 @@ def what_somebody_else_does_to_a_sandbox_is_seen(server: Server):
 
 @check
 def nothing_is_left_of_what_was_being_made(server: Server):
-    import threading
     made = []
     threads = [threading.Thread(target=lambda: made.append(quiet(server))) for _ in range(8)]
     for t in threads:
@@ -161,10 +162,13 @@ def nothing_is_left_of_what_was_being_made(server: Server):
     assert {box.id for box in made if box} <= ids, "what a client was told of is there"
     for one in ids:
         assert server.api("DELETE", f"/sandboxes/{one}")[0] == 204
-    subprocess.run([server.program, "gc", "--grace", "0s", "--data", server.data], check=True, capture_output=True)
-    left = json.loads(subprocess.run([server.program, "ls", "--json", "--data", server.data], check=True,
-                                     capture_output=True, text=True).stdout)["sandboxes"]
-    assert left == [], left
+
+    def gone() -> bool:
+        """What the server itself is collecting just now is left to it."""
+        subprocess.run([server.program, "gc", "--grace", "0s", "--data", server.data], check=False, capture_output=True)
+        left = subprocess.run([server.program, "ls", "--json", "--data", server.data], check=True, capture_output=True, text=True)
+        return json.loads(left.stdout)["sandboxes"] == []
+    wait_for(gone, "nothing of it is left")
     return server
 
 
@@ -176,13 +180,30 @@ def quiet(server: Server) -> Box | None:
 
 
 @check
+def what_a_killed_server_had_just_started_is_waited_for(server: Server):
+    """A helper has the descriptors of whoever started it until it has begun, and so the lock."""
+    server.kill()
+    lock = os.open(server.data + "/serve.lock", os.O_RDWR | os.O_CLOEXEC)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    threading.Timer(0.5, os.close, [lock]).start()
+    return Server(server.program, server.data)
+
+
+@check
+def a_second_server_is_refused(server: Server):
+    second = subprocess.run([server.program, "serve", "--listen", "127.0.0.1:0", "--data", server.data],
+                            check=False, capture_output=True, text=True, timeout=60)
+    assert second.returncode == 4 and "another berth serve" in second.stderr, second
+    assert server.api("GET", "/v2/sandboxes")[0] == 200
+
+
+@check
 def a_graceful_end_lets_requests_finish(server: Server):
     box = server.create()
-    import threading
     told = []
-    worker = threading.Thread(target=lambda: told.append(box.run("sleep 1; echo done")))
+    worker = threading.Thread(target=lambda: told.append(box.run("touch begun; sleep 1; echo done")))
     worker.start()
-    time.sleep(0.4)
+    wait_for(lambda: box.ask("GET", "/files?path=begun")[0] == 200, "it runs")
     assert server.stop() == 0
     worker.join()
     assert told and told[0][0] == "done\n", told

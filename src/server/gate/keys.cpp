@@ -198,26 +198,30 @@ void Keys::reload()
 
 void Keys::also(std::string_view secret) { own_ = secret.empty() ? std::string{} : sha256_hex(secret); }
 
-/// Whether nothing was renamed, written or removed beside the keys since it was asked last. The kernel knows
-/// without looking for the file, which every request would pay for; where it does not (another machine has
-/// changed it), a second's look is soon enough.
-bool Keys::untouched()
+int Keys::watch()
+{
+    UniqueFd changes(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    constexpr std::uint32_t what =
+        IN_MOVE | IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+    if (changes && ::inotify_add_watch(changes.get(), data_.c_str(), what) >= 0)
+        changes_ = std::move(changes);
+    return changes_.get();
+}
+
+void Keys::changed()
+{
+    alignas(inotify_event) std::array<char, 512> told{};
+    while (::read(changes_.get(), told.data(), told.size()) > 0) {
+    }
+    look_at_ = {};
+}
+
+bool Keys::may_have_changed()
 {
     const auto now = system_clock().steady();
-    if (!changes_) {
-        changes_.emplace(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-        constexpr std::uint32_t what =
-            IN_MOVE | IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
-        if (*changes_ && ::inotify_add_watch(changes_->get(), data_.c_str(), what) < 0) changes_->reset();
-        looked_ = now;
-        return false;
-    }
-    if (!*changes_) return false;
-    alignas(inotify_event) std::array<char, 512> told{};
-    bool quiet = now < looked_ + kLookAgain;
-    while (::read(changes_->get(), told.data(), told.size()) > 0) quiet = false;
-    if (!quiet) looked_ = now;
-    return quiet;
+    if (changes_ && now < look_at_) return false;
+    look_at_ = now + kLookAgain;
+    return true;
 }
 
 std::optional<std::string> Keys::tenant_of(std::string_view secret)
@@ -225,7 +229,7 @@ std::optional<std::string> Keys::tenant_of(std::string_view secret)
     if (secret.empty()) return std::nullopt;
     const std::string digest = sha256_hex(secret);
     if (!own_.empty() && equal_secret(digest, own_)) return std::string(kDefaultTenant);
-    if (!untouched()) reload();
+    if (may_have_changed()) reload();
     for (const auto& key : known_)
         if (equal_secret(key.sha256, digest)) return key.tenant;
     return std::nullopt;

@@ -23,8 +23,8 @@ struct Key {
 /// Names a tenant may have: 1 to 40 letters, digits, '-' and '_'.
 [[nodiscard]] Status check_tenant(std::string_view tenant);
 
-/// The API keys of a state directory, in a file only its owner may read. Several processes may change it;
-/// a server sees the change with its next question.
+/// The API keys of a state directory, in a file only its owner may read. Several processes may change it:
+/// each question looks, or what watches the directory says when to.
 class Keys {
 public:
     /// `data` is the state directory.
@@ -42,6 +42,11 @@ public:
 
     /// One that counts as well, for as long as this object lives: BERTH_API_KEY.
     void also(std::string_view secret);
+    /// Readable when something in the state directory has changed, for whoever calls changed() then; -1 where
+    /// there is no such thing. From here on questions look for themselves once a second only (another machine
+    /// may have changed the file), which every request would pay for.
+    [[nodiscard]] int watch();
+    void changed();
     /// Whose it is; nothing for a key nobody has.
     [[nodiscard]] std::optional<std::string> tenant_of(std::string_view secret);
 
@@ -51,14 +56,14 @@ private:
     [[nodiscard]] Result<Key> keep(const std::string& secret, const std::string& tenant,
                                    const std::string& note) const;
     void reload();
-    [[nodiscard]] bool untouched();
+    [[nodiscard]] bool may_have_changed();
 
     std::string data_;
     std::string own_; ///< its digest
     std::vector<Key> known_;
-    std::int64_t stamp_ = -1;         ///< of the file when it was read
-    std::optional<UniqueFd> changes_; ///< of the state directory, from the first question on
-    SteadyTime looked_{};
+    std::int64_t stamp_ = -1; ///< of the file when it was read
+    UniqueFd changes_;        ///< of the state directory
+    SteadyTime look_at_{};
 };
 
 } // namespace berth::gate

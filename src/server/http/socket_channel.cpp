@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kLookAgain = 300ms;
+constexpr std::size_t kFirst = 1024; // most requests are smaller
 constexpr std::size_t kPiece = std::size_t{16} << 10;
 constexpr std::size_t kParts = 4;
 
@@ -54,32 +55,52 @@ public:
 
     Task<Result<std::size_t>> read_behind(std::string& buffer, SteadyTime until) override
     {
+        // A read that leaves nothing behind is the cheapest wait there is; one for readiness alone would be
+        // told to the kernel each time. Small: most connections wait most of the time.
+        read_until_ = until;
+        auto [error, n] = co_await socket_.async_read_some(asio::buffer(first_), as_value);
+        read_until_ = kNever;
+        if (error == asio::error::eof) co_return std::size_t{0};
+        if (error) co_return std::unexpected(channel_error(error, late_));
+        buffer.append(first_.data(), n);
+        if (n < first_.size()) co_return n;
         static thread_local std::array<char, kPiece> piece;
-        for (;;) {
-            read_until_ = until;
-            auto [error] = co_await socket_.async_wait(asio::socket_base::wait_read, as_value);
-            read_until_ = kNever;
-            if (error) co_return std::unexpected(channel_error(error, late_));
-            const auto n = ::recv(socket_.native_handle(), piece.data(), piece.size(), MSG_DONTWAIT);
-            if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-            if (n < 0) co_return std::unexpected(channel_error(last_error(), late_));
-            buffer.append(piece.data(), static_cast<std::size_t>(n));
-            co_return static_cast<std::size_t>(n);
-        }
+        const auto more = ::recv(socket_.native_handle(), piece.data(), piece.size(), MSG_DONTWAIT);
+        if (more <= 0) co_return n; // what is wrong is told by the next one
+        buffer.append(piece.data(), static_cast<std::size_t>(more));
+        co_return n + static_cast<std::size_t>(more);
     }
 
-    /// Most of what is written fits into the socket's room: it is tried at once, and only the rest is waited
-    /// for.
     Task<Status> write_parts(std::span<const std::string_view> parts, SteadyTime until) override
     {
-        std::array<iovec, kParts> left{};
+        std::array<iovec, kParts> all{};
         std::size_t count = 0;
         for (const auto part : parts)
-            if (!part.empty()) left.at(count++) = {const_cast<char*>(part.data()), part.size()};
-        std::span<iovec> rest(left.data(), count);
-        while (!rest.empty()) {
-            const msghdr message{.msg_iov = rest.data(), .msg_iovlen = rest.size()};
-            const auto n = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (!part.empty()) all.at(count++) = {const_cast<char*>(part.data()), part.size()};
+        return write_rest(all, count, until);
+    }
+
+    Task<Status> write(std::string_view bytes, SteadyTime until) override
+    {
+        return write_rest({iovec{const_cast<char*>(bytes.data()), bytes.size()}}, 1, until);
+    }
+
+    Task<void> gone() override { co_await peer_gone(socket_); }
+    void end_writing() noexcept override
+    {
+        boost::system::error_code ignored;
+        socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+    }
+    void close() noexcept override { close_socket(socket_, false); }
+    void reset() noexcept override { close_socket(socket_, true); }
+
+private:
+    /// Most of what is written fits into the socket's room: it is tried at once, and only the rest is waited
+    /// for. The pieces are copied, as this runs when whoever called has returned; their bytes are not.
+    Task<Status> write_rest(std::array<iovec, kParts> all, std::size_t count, SteadyTime until)
+    {
+        for (std::span<iovec> rest(all.data(), count); !rest.empty();) {
+            const auto n = send_some(rest);
             if (n >= 0) {
                 rest = behind(rest, static_cast<std::size_t>(n));
                 continue;
@@ -94,22 +115,17 @@ public:
         co_return Status{};
     }
 
-    Task<Status> write(std::string_view bytes, SteadyTime until) override
+    ssize_t send_some(std::span<iovec> parts)
     {
-        co_return co_await write_parts(std::span<const std::string_view>(&bytes, 1), until);
+        constexpr int how = MSG_DONTWAIT | MSG_NOSIGNAL;
+        const int fd = socket_.native_handle();
+        if (parts.size() == 1) return ::send(fd, parts.front().iov_base, parts.front().iov_len, how);
+        const msghdr message{.msg_iov = parts.data(), .msg_iovlen = parts.size()};
+        return ::sendmsg(fd, &message, how);
     }
 
-    Task<void> gone() override { co_await peer_gone(socket_); }
-    void end_writing() noexcept override
-    {
-        boost::system::error_code ignored;
-        socket_.shutdown(asio::socket_base::shutdown_send, ignored);
-    }
-    void close() noexcept override { close_socket(socket_, false); }
-    void reset() noexcept override { close_socket(socket_, true); }
-
-private:
     StreamSocket socket_;
+    std::array<char, kFirst> first_;
 };
 
 } // namespace

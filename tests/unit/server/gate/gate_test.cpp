@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>
@@ -60,6 +61,25 @@ TEST(Keys, ARemovedOneOpensNothingAnyMore)
     ASSERT_TRUE(person.remove(all->front().id));
     EXPECT_FALSE(server.tenant_of(*secret));
     EXPECT_EQ(person.remove("nobody").error().code, Code::NotFound);
+}
+
+TEST(Keys, WhoeverWatchesIsToldOfAChangeBeforeAnyLaterRequest)
+{
+    const Place place;
+    Keys server(place.path);
+    Keys person(place.path);
+    const auto secret = person.add("alice", "");
+    ASSERT_TRUE(secret);
+    const int changes = server.watch();
+    ASSERT_GE(changes, 0);
+    EXPECT_TRUE(server.tenant_of(*secret));
+    pollfd look{.fd = changes, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&look, 1, 0), 0);
+    ASSERT_TRUE(person.remove(Keys::id_of(*secret)));
+    EXPECT_EQ(::poll(&look, 1, 0), 1);
+    server.changed();
+    EXPECT_FALSE(server.tenant_of(*secret));
+    EXPECT_EQ(::poll(&look, 1, 0), 0);
 }
 
 TEST(Keys, AFileThatCannotBeReadOpensNothing)

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "backend/registry.hpp"
 #include "base/brief.hpp"
 #include "base/strings.hpp"
 #include "cli/record_json.hpp"
@@ -31,7 +32,7 @@ Status check(const LsOptions& o)
         if (std::ranges::find(known, state) != known.end()) continue;
         return fail(Code::Invalid, "no state '{}': {}", printable(state, 40), fmt::join(known, ", "));
     }
-    return {};
+    return o.query.backend.empty() ? Status{} : backends().check(o.query.backend);
 }
 
 bool fits(const LsOptions& o, const SandboxRecord& record)

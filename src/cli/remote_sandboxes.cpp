@@ -82,8 +82,7 @@ Result<int> create(Server& server, const CreateOptions& o)
     BERTH_TRY(auto body, create_body(o));
     BERTH_TRY(const auto made, server.call("POST", "/v1/sandboxes", std::move(body)));
     if (o.common.json) return print_document(made);
-    if (!o.quiet && text_of(made, "outcome") != "fresh")
-        say(fmt::format("{} {}", text_of(made, "outcome"), text_of(made, "id")));
+    if (!o.quiet) say(fmt::format("{} {}", text_of(made, "outcome"), text_of(made, "id")));
     return print(text_of(made, "id") + "\n");
 }
 

@@ -12,7 +12,6 @@
 #include "sys/cgroup_layout.hpp"
 #include "sys/child.hpp"
 #include "sys/launch.hpp"
-#include "sys/remove_tree.hpp"
 
 namespace berth::bench {
 
@@ -116,22 +115,14 @@ void add_runtime(Context& context, Table& table, const std::string& name,
 
 Result<std::unique_ptr<OciPeer>> OciPeer::make(Context& context, const std::string& name)
 {
-    std::unique_ptr<OciPeer> peer(new OciPeer);
+    if (::geteuid() != 0) return fail(Code::Unsupported, "{} is measured as root only", name);
+    BERTH_TRY(auto bundles, OwnData::make(context, name));
+    std::unique_ptr<OciPeer> peer(new OciPeer(std::move(bundles)));
     peer->name_ = name;
     peer->program_ = find_program(name);
-    if (::geteuid() != 0) return fail(Code::Unsupported, "{} is measured as root only", name);
-    peer->trash_ = context.state().trash();
-    peer->directory_ = fmt::format("bench-{}-{}", ::getpid(), name);
     BERTH_TRY(peer->mount_namespace_, namespace_without_v2());
     BERTH_TRY(const auto layers, local::resolve_template(context.state(), Template{}, {}));
-    BERTH_CHECK(make_dirs(peer->trash_, 0700));
-    BERTH_TRY(const auto trash, open_dir(peer->trash_));
-    const UniqueFd dir(::openat(trash.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (::mkdirat(dir.get(), peer->directory_.c_str(), 0700) != 0)
-        return fail_errno("making the directory {}/{}", peer->trash_, peer->directory_);
-    const UniqueFd own(
-        ::openat(dir.get(), peer->directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    if (!own) return fail_errno("opening the directory {}/{}", peer->trash_, peer->directory_);
+    BERTH_TRY(const auto own, open_dir(peer->bundles_.path()));
     BERTH_CHECK(write_bundle(own.get(), "once", config(layers, {kTrue})));
     BERTH_CHECK(write_bundle(own.get(), "stay", config(layers, {"/usr/bin/sleep", kStay})));
     BERTH_CHECK(peer->runtime({"run", "--bundle", "once", "trial"}));
@@ -142,14 +133,11 @@ OciPeer::~OciPeer()
 {
     if (container_) [[maybe_unused]]
         const auto gone = runtime({"delete", "--force", kContainer});
-    const UniqueFd trash(::open(trash_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    if (trash) [[maybe_unused]]
-        const auto removed = sys::remove_tree(trash.get(), directory_);
 }
 
 std::vector<std::string> OciPeer::words(const std::vector<std::string>& command) const
 {
-    const std::string base = trash_ + "/" + directory_;
+    const std::string& base = bundles_.path();
     std::vector<std::string> out{program_, "--root", base + "/root"};
     for (std::size_t i = 0; i < command.size(); ++i) {
         const bool bundle = i > 0 && command[i - 1] == "--bundle";

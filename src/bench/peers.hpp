@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "bench/measure.hpp"
+#include "bench/own_data.hpp"
 
 namespace berth::bench {
 
@@ -36,14 +37,13 @@ public:
     [[nodiscard]] Result<Case> exec_case();
 
 private:
-    OciPeer() = default;
+    explicit OciPeer(OwnData bundles) : bundles_(std::move(bundles)) {}
     [[nodiscard]] std::vector<std::string> words(const std::vector<std::string>& command) const;
     [[nodiscard]] Status runtime(const std::vector<std::string>& command);
 
     std::string name_;
     std::string program_;
-    std::string trash_;     ///< where the bundle lies, so that a killed run's is found and removed
-    std::string directory_; ///< its name there
+    OwnData bundles_; ///< not in trash/, which any launch of ours may sweep
     UniqueFd mount_namespace_;
     bool container_ = false;
 };

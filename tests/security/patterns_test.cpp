@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include <gmock/gmock.h>
 
@@ -97,14 +98,15 @@ pid_t parent_of(pid_t pid)
 /// The supervisor beside a script that has `mark` in it; 0: there is none.
 pid_t supervisor_of(const std::string& mark)
 {
-    pid_t keeper = 0;
+    std::set<pid_t> parents; // also of what it has just forked and not executed yet
     for (const pid_t pid : processes_named("sh")) {
         std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
         const std::string words{std::istreambuf_iterator<char>(file), {}};
-        if (words.find(mark) != std::string::npos) keeper = parent_of(pid);
+        if (words.find(mark) != std::string::npos) parents.insert(parent_of(pid));
     }
+    parents.erase(0); // of one that ended meanwhile
     for (const pid_t pid : processes_named("berth-supervisor"))
-        if (keeper != 0 && parent_of(pid) == keeper) return pid;
+        if (parents.contains(parent_of(pid))) return pid;
     return 0;
 }
 

@@ -163,9 +163,12 @@ TEST(BadInput, OfAServer)
     const auto nowhere = berth({"serve", "--listen", "127.0.0.1:0", "--backend", "nosuch"});
     EXPECT_NE(nowhere.code, 0);
     EXPECT_THAT(nowhere.err, HasSubstr("nosuch"));
-    const auto rate = berth({"serve", "--listen", "127.0.0.1:0", "--rate", "-1"});
-    EXPECT_EQ(rate.code, 2);
-    EXPECT_EQ(rate.err, "berth: --rate: it must not be negative (see berth serve --help)\n");
+    for (const char* rate : {"-1", "inf", "nan"}) {
+        const auto ended = berth({"serve", "--listen", "127.0.0.1:0", "--rate", rate});
+        EXPECT_EQ(ended.code, 2);
+        EXPECT_EQ(ended.err,
+                  "berth: --rate: it must be a number, and not negative (see berth serve --help)\n");
+    }
     const auto none = berth({"serve", "--listen", "127.0.0.1:0", "--connections", "0"});
     EXPECT_EQ(none.err, "berth: --connections: it must be a number above zero (see berth serve --help)\n");
 }

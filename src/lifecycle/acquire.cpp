@@ -96,7 +96,8 @@ Task<Error> Lifecycle::give_up(SandboxRecord record, Error error)
 Task<Result<SandboxRecord>> Lifecycle::supersede(SandboxRecord old, SandboxRecord record, Events told)
 {
     if (old.state == State::Lost) {
-        told.push_back(events::other(old, "berth.sandbox_destroyed", "lost, and no snapshot"));
+        told.push_back(events::other(old, "berth.sandbox_destroyed",
+                                     old.failure.empty() ? "lost, and no snapshot" : "lost; " + old.failure));
         old.state = State::Destroyed;
     } else {
         told.push_back(events::other(old, "berth.sandbox_superseded", record.id()));
@@ -174,6 +175,11 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
         answer.tier = Tier::Attached;
         answer.notes.push_back("made by another program for the same key and specification: it is ours now");
         usable.push_back(events::other(*made, "berth.sandbox_adopted"));
+    }
+    if (old && old->state == State::Lost) {
+        usable.push_back(events::other(*made, "berth.sandbox_recovered", why));
+        usable.back().data["tier"] = "fresh";
+        usable.back().data["lost_sandbox_id"] = old->id();
     }
     if (old) {
         BERTH_CO_TRY(answer.record, co_await supersede(*std::move(old), *std::move(made), std::move(usable)));
@@ -282,7 +288,12 @@ Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
     BERTH_CO_TRY(auto resumed, co_await resume_tiers(*known, request.on_loss));
     if (resumed) co_return *std::move(resumed);
     BERTH_CO_TRY(auto lost, co_await stored([&](Store& store) { return store.find(known->id()); }));
-    const std::string why = fmt::format("{} is gone and has no snapshot: this one starts empty", known->id());
+    if (!lost) co_return fail(Code::Conflict, "sandbox {} was forgotten meanwhile: try again", known->id());
+    const std::string why =
+        lost->failure.empty()
+            ? fmt::format("{} is gone and has no snapshot: this one starts empty", known->id())
+            : fmt::format("{} is gone, and this one starts empty: {} (berth snapshots {} lists what is left)",
+                          known->id(), lost->failure, known->id());
     co_return co_await create(std::move(request), std::move(lost), why);
 }
 

@@ -9,6 +9,8 @@
 /// Lines of the ledger. Types and fields are those exo has; what it lacks begins with "berth.".
 namespace berth::events {
 
+inline constexpr std::string_view kLost = "berth.sandbox_lost";
+
 [[nodiscard]] LedgerEvent created(const SandboxRecord& record);
 /// `snapshot` is empty unless it was made from one.
 [[nodiscard]] LedgerEvent started(const SandboxRecord& record, std::string_view snapshot = {});

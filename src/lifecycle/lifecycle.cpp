@@ -182,6 +182,8 @@ Task<Result<SandboxRecord>> Lifecycle::follow_state(SandboxRecord record, State 
     if (!step || !next(record.state, *step)) co_return record;
     Events told;
     told.push_back(events::other(record, kSeen, to_string(seen)));
+    if (seen == State::Lost)
+        told.push_back(events::other(record, events::kLost, "the backend says it is gone"));
     co_return co_await change(std::move(record), *step, std::move(told));
 }
 

@@ -140,6 +140,9 @@ private:
     Task<Result<SandboxRecord>> finish_creating(SandboxRecord record);
     Task<Result<std::optional<Acquired>>> resume_tiers(SandboxRecord record, OnStateLoss on_loss);
     Task<Result<std::optional<Acquired>>> recover(SandboxRecord record, OnStateLoss on_loss, std::string why);
+    Task<Result<Acquired>> restored_from(SandboxRecord now, SandboxRecord before,
+                                         std::vector<SnapshotRecord> all, SnapshotRecord used,
+                                         std::vector<std::string> notes, std::string why);
     Task<Result<Found>> look(SandboxRecord record);
     Task<Result<SandboxRecord>> follow_state(SandboxRecord record, State seen);
     Task<Result<SandboxRecord>> replace_instance(SandboxRecord record, SnapshotRecord snapshot,
@@ -149,6 +152,7 @@ private:
     Task<Result<SnapshotAnswer>> take(SandboxRecord record, SnapshotWish wish);
     Task<Result<SnapshotTaken>> take_tar(SandboxRecord record, SnapshotRequest request);
     Task<Status> drop(SnapshotRecord snapshot, std::string why);
+    Task<Status> forget_latest(SnapshotRecord gone);
     Task<Result<SandboxRecord>> settle_at(SandboxRecord old, SandboxRecord next, SnapshotRecord snapshot,
                                           MoveAnswer& answer);
     Task<Result<SnapshotSource>> source_of(SnapshotRecord snapshot);

@@ -9,6 +9,7 @@
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
+#include "lifecycle/tar_snapshot.hpp"
 
 namespace berth {
 
@@ -58,12 +59,13 @@ Task<Result<std::optional<Acquired>>> Lifecycle::resume_tiers(SandboxRecord reco
     co_return answer;
 }
 
-/// Tier two, for an instance that is gone. Nothing: there never was a snapshot.
+/// Tier two, for an instance that is gone. Nothing: there never was a snapshot, or none could be restored and
+/// that is as good as none (`failure` of the record says why then).
 Task<Result<std::optional<Acquired>>> Lifecycle::recover(SandboxRecord record, OnStateLoss on_loss,
                                                          std::string why)
 {
     if (record.state != State::Lost) {
-        Events told{events::other(record, "berth.sandbox_lost", why)};
+        Events told{events::other(record, events::kLost, why)};
         BERTH_CO_TRY(record, co_await change(std::move(record), Transition::Missing, std::move(told)));
     }
     if (on_loss == OnStateLoss::Error)
@@ -73,22 +75,59 @@ Task<Result<std::optional<Acquired>>> Lifecycle::recover(SandboxRecord record, O
     BERTH_CO_TRY(auto all, co_await stored([&](Store& store) { return store.snapshots(record.id()); }));
     std::erase_if(all, [](const SnapshotRecord& one) { return one.internal; });
     if (all.empty()) co_return std::optional<Acquired>{};
-    const auto fits = std::ranges::find_if(all, [&](const SnapshotRecord& one) {
-        return std::ranges::find(accepted, one.kind) != accepted.end();
+    const std::string newest = all.front().kind;
+    std::erase_if(all, [&](const SnapshotRecord& one) {
+        return std::ranges::find(accepted, one.kind) == accepted.end();
     });
-    Result<SandboxRecord> restored = fail(
-        Code::Unsupported,
-        "sandbox {} is lost and backend {} restores none of its snapshots: it takes {}, the newest is {}",
-        record.id(), record.backend, fmt::join(accepted, ", "), all.front().kind);
-    if (fits != all.end()) restored = co_await replace_instance(record, *fits, why);
-    if (!restored) {
-        if (on_loss != OnStateLoss::Fresh) co_return std::unexpected(std::move(restored).error());
-        co_return std::optional<Acquired>{};
+    // Who went back to an older one does not want what came after it.
+    if (const auto at = std::ranges::find(all, record.latest_snapshot, &SnapshotRecord::id); at != all.end())
+        std::rotate(all.begin(), at, at + 1);
+
+    Error refused{.code = Code::Unsupported,
+                  .message = fmt::format("sandbox {} is lost and backend {} restores none of its snapshots: "
+                                         "it takes {}, the newest is {}",
+                                         record.id(), record.backend, fmt::join(accepted, ", "), newest)};
+    std::vector<std::string> notes;
+    for (auto one = all.begin(); one != all.end(); ++one) {
+        auto restored = co_await replace_instance(record, *one, why);
+        if (restored)
+            co_return co_await restored_from(*std::move(restored), record, all, *one, std::move(notes), why);
+        auto error = std::move(restored).error();
+        if (on_loss != OnStateLoss::Fresh) {
+            if (one + 1 != all.end())
+                error.message += fmt::format(" (older: berth restore {})", (one + 1)->id);
+            co_return std::unexpected(std::move(error));
+        }
+        notes.push_back(fmt::format("{} could not be restored: {}", one->id, error.line()));
+        refused = std::move(error);
     }
-    Acquired answer{.record = *std::move(restored), .tier = Tier::Restored, .snapshot = fits->id};
-    answer.lost = std::max<std::chrono::nanoseconds>(record.last_used - fits->created, {});
+    if (on_loss != OnStateLoss::Fresh) co_return std::unexpected(std::move(refused));
+    record.failure = notes.empty() ? refused.message : fmt::format("{}", fmt::join(notes, "; "));
+    Events told{events::other(record, "berth.sandbox_restore_failed", record.failure)};
+    BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.update(record, told); }));
+    co_return std::optional<Acquired>{};
+}
+
+/// What came back, and what did not.
+Task<Result<Acquired>> Lifecycle::restored_from(SandboxRecord now, SandboxRecord before,
+                                                std::vector<SnapshotRecord> all, SnapshotRecord used,
+                                                std::vector<std::string> notes, std::string why)
+{
+    Acquired answer{
+        .record = std::move(now), .tier = Tier::Restored, .snapshot = used.id, .notes = std::move(notes)};
+    answer.lost = std::max<std::chrono::nanoseconds>(before.last_used - used.created, {});
     answer.notes.push_back(fmt::format("made anew from {}: {}; what happened in the {} after it is lost",
-                                       fits->id, why, brief(*answer.lost)));
+                                       used.id, why, brief(*answer.lost)));
+    if (used.kind != snapshot_kind::kWorkspaceTar) co_return answer;
+    BERTH_CO_TRY(auto* const where, co_await backend(answer.record.backend));
+    BERTH_CO_TRY(const auto tree,
+                 co_await tar_snapshot::workspace_of(*where, handle(answer.record), answer.record.spec));
+    answer.notes.push_back(fmt::format("{} holds {} alone: what lay elsewhere is lost", used.id, tree));
+    const auto whole =
+        std::ranges::find_if(all, [](const auto& one) { return one.kind != snapshot_kind::kWorkspaceTar; });
+    if (whole != all.end())
+        answer.notes.push_back(fmt::format("{}, of {} before, holds everything: berth restore {}", whole->id,
+                                           brief(used.created - whole->created), whole->id));
     co_return answer;
 }
 
@@ -101,6 +140,8 @@ Task<Result<SandboxRecord>> Lifecycle::replace_instance(SandboxRecord record, Sn
     const SandboxHandle before = handle(record);
     SandboxRecord next = record;
     ++next.generation;
+    next.latest_snapshot = snapshot.id; // what the next one of it is a child of
+    next.failure.clear();
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
     // One of a crashed try may be in the way.
     BERTH_CO_CHECK(co_await where->destroy(
@@ -121,7 +162,13 @@ Task<Result<SandboxRecord>> Lifecycle::replace_instance(SandboxRecord record, Sn
         BERTH_CO_TRY(next, co_await stored([&](Store& store) { return store.update(next, told); }));
     }
     hooks::kill_point("next generation recorded");
-    if (before.native != next.native) BERTH_CO_CHECK(co_await where->destroy(before));
+    if (before.native == next.native) co_return next;
+    // What the kernel told of its commands is told before it goes.
+    SandboxRecord old = next;
+    old.native = before.native;
+    old.generation = record.generation;
+    (void)co_await settle_execs(std::move(old));
+    BERTH_CO_CHECK(co_await where->destroy(before));
     co_return next;
 }
 

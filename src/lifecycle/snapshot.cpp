@@ -239,7 +239,29 @@ Task<Status> Lifecycle::drop(SnapshotRecord snapshot, std::string why)
     BERTH_CO_CHECK(co_await stored([&](Store& s) { return s.remove_snapshot(snapshot.id, events); }));
     if (lot_ != nullptr) lot_->forget(snapshot.id);
     hooks::kill_point("snapshot forgotten");
-    co_return co_await pool_.call([&] { return payload::remove(root, snapshot.id); });
+    BERTH_CO_CHECK(co_await pool_.call([&] { return payload::remove(root, snapshot.id); }));
+    if (snapshot.internal) co_return Status{};
+    co_return co_await forget_latest(std::move(snapshot));
+}
+
+/// Its sandbox names the newest of those that are left. Whoever changes that just now goes before: a name of
+/// one that is gone only says less.
+Task<Status> Lifecycle::forget_latest(SnapshotRecord gone)
+{
+    BERTH_CO_TRY(auto of, co_await stored([&](Store& s) { return s.find(gone.sandbox); }));
+    if (!of || of->latest_snapshot != gone.id || !of->live() || of->state == State::Creating)
+        co_return Status{};
+    BERTH_CO_TRY(const auto held,
+                 KeyLock::try_take(data_ + "/lock", of->key.empty() ? of->id() : "key:" + of->key));
+    if (!held) co_return Status{};
+    BERTH_CO_TRY(of, co_await stored([&](Store& s) { return s.find(gone.sandbox); }));
+    if (!of || of->latest_snapshot != gone.id || of->state == State::Creating) co_return Status{};
+    BERTH_CO_TRY(auto left, co_await stored([&](Store& s) { return s.snapshots(gone.sandbox); }));
+    std::erase_if(left, [](const SnapshotRecord& one) { return one.internal; });
+    of->latest_snapshot = left.empty() ? std::string{} : left.front().id;
+    BERTH_CO_TRY([[maybe_unused]] const auto kept,
+                 co_await stored([&](Store& s) { return s.update(*of, {}); }));
+    co_return Status{};
 }
 
 Task<Status> Lifecycle::remove_snapshot(std::string ref)

@@ -39,9 +39,8 @@ Task<Result<SandboxRecord>> Lifecycle::stop(std::string ref, std::chrono::millis
     if (!found && found.error().code != Code::Unavailable) co_return std::unexpected(found.error());
     BERTH_CO_TRY(auto record,
                  co_await follow_state(std::move(held.record), found ? found->state : State::Running));
-    if (record.state == State::Stopped) co_return record;
-    if (record.state == State::Lost)
-        co_return fail(Code::NotFound, "the instance of sandbox {} is gone", record.id());
+    // What is gone runs no more: that is all that was asked for.
+    if (record.state == State::Stopped || record.state == State::Lost) co_return record;
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
     BERTH_CO_CHECK(co_await where->stop(handle(record), grace));
     hooks::kill_point("instance stopped");
@@ -90,6 +89,8 @@ Task<Result<SandboxRecord>> Lifecycle::remove(SandboxRecord record, std::string 
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
     // One that was being adopted is not ours yet, and has somebody's work in it.
     if (record.state == State::Creating) BERTH_CO_CHECK(co_await where->release(handle(record)));
+    // What the kernel told of its commands is told before it goes; what still runs ends now.
+    if (record.state != State::Creating) (void)co_await settle_execs(record);
     BERTH_CO_CHECK(co_await where->destroy(handle(record)));
     hooks::kill_point("instance destroyed");
     BERTH_CO_TRY(const auto running, co_await stored([&](Store& s) { return s.execs(record.id(), true); }));

@@ -11,6 +11,7 @@
 #include "base/strings.hpp"
 #include "cli/app.hpp"
 #include "cli/event_json.hpp"
+#include "core/attends.hpp"
 #include "core/holds_time.hpp"
 #include "core/paused_time.hpp"
 #include "sys/pty.hpp"
@@ -73,6 +74,7 @@ Task<Result<RunOutcome>> ExecStream::run()
     (void)open(err_, STDERR_FILENO, SharedEnd::Use::Write);
     if (exec_.input == ExecSpec::Stdin::Open) BERTH_CO_CHECK(open(in_, STDIN_FILENO, SharedEnd::Use::Read));
 
+    co_await attend(backend_, sandbox_, exec_.id);
     // The others wait until they are cancelled: the end of the events is the end of all.
     const auto ended = co_await (pass_events() || feed() || pass_signals() || watch_time() || drained());
     if (const auto* const events = std::get_if<Status>(&ended); events != nullptr && !*events)

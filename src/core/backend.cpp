@@ -6,6 +6,7 @@
 
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "core/attends.hpp"
 #include "core/holds_time.hpp"
 #include "core/paused_time.hpp"
 #include "core/struck.hpp"
@@ -61,6 +62,7 @@ Task<Result<RunOutcome>> Backend::follow(SandboxHandle sandbox, ExecSpec exec, R
     SteadyTime deadline = exec.timeout ? now() + *exec.timeout + keepers_turn(*this) : SteadyTime::max();
     SteadyTime look_at = deadline; // later while it is paused
     PausedTime paused = co_await PausedTime::begin(*this, sandbox, exec.timeout.has_value());
+    co_await attend(*this, sandbox, exec.id);
     std::uint64_t position = 0;
     bool exited = false;
     bool killed = false;

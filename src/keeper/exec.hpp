@@ -45,6 +45,8 @@ struct Exec {
     u64 write; ///< last write id, and what it was answered
     std::int64_t write_answer;
 
+    u64 taken; ///< by a reader who attends it, when it was looked at last
+
     Time time;
     u64 begun;   ///< steady time
     u64 look_at; ///< steady time of the next look at its time; 0: never

@@ -24,6 +24,7 @@ constexpr u64 kRest = 200'000;       // ns, after a small read
 constexpr u64 kLongRest = 5'000'000; // ns, once the index is long
 constexpr u64 kLongIndex = 100'000;  // records
 constexpr u64 kRetry = 100'000'000;  // ns, after the disk refused something
+constexpr u64 kAwait = 500'000;      // ns, until a reader who attends is looked at again
 constexpr u64 kPtyBacklog = 131072;  // more than the kernel buffers for a terminal
 
 char buffer[kBuffer];
@@ -187,6 +188,29 @@ void end_of_stream(Exec& x, int stream)
     close_fd(x.source[stream]);
 }
 
+bool attended(const Exec& x)
+{
+    struct flock range{};
+    range.l_type = F_WRLCK;
+    range.l_start = offsetof(IndexHead, taken);
+    range.l_len = sizeof(u64);
+    return call(SYS_fcntl, x.index, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}
+
+/// One who attends and is far behind: what he has not read would be lost. Half of the tail is left for what
+/// is still in the pipes when the command ends.
+bool awaits_reader(Exec& x)
+{
+    const u64 all = x.bytes[0] + x.bytes[1];
+    const u64 most = (x.limit - head_size(x.limit)) / 2;
+    if (all - x.taken < most) return false;
+    u64 taken = 0;
+    if (call(SYS_pread64, x.index, &taken, sizeof taken, offsetof(IndexHead, taken)) != sizeof taken)
+        return false;
+    if (taken > x.taken && taken <= all) x.taken = taken;
+    return all - x.taken >= most && attended(x);
+}
+
 /// Bytes read, 0 at the end, negative errno when nothing is there.
 long take(Exec& x, int stream)
 {
@@ -231,7 +255,12 @@ long begin_log(Exec& x)
     return n == sizeof head ? 0 : -ENOSPC;
 }
 
-bool drain(Exec& x, int stream) { return take(x, stream) > 0; }
+bool drain(Exec& x, int stream)
+{
+    if (!awaits_reader(x)) return take(x, stream) > 0;
+    x.rest_until[stream] = steady_ns() + kAwait;
+    return false;
+}
 
 void drain_at_exit(Exec& x)
 {

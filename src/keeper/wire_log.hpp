@@ -23,7 +23,10 @@ struct IndexHead {
     /// Wall clock, ns: when the keeper ended it because its time was over. Written before it is killed; it
     /// may have ended by itself in that moment, which its status tells. 0: the keeper did not.
     std::uint64_t overdue;
-    std::uint64_t reserved;
+    /// Bytes of both streams together, gaps included, that a reader who attends the exec has got. He writes
+    /// it, and holds a lock of his open file description on it (fcntl(2), F_OFD_SETLK): while he does, the
+    /// command waits for him where it would else lose what he has not read.
+    std::uint64_t taken;
 };
 
 struct Record {

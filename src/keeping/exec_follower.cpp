@@ -1,7 +1,9 @@
 #include "keeping/exec_follower.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -102,6 +104,29 @@ Result<std::vector<ExecEvent>> ExecFollower::next(Deadline until)
     }
 }
 
+void ExecFollower::attend()
+{
+    if (position_ != 0) return;
+    // A description of our own: the keeper has the starter's, and a lock on that would outlive us.
+    UniqueFd own(::open(fmt::format("/proc/self/fd/{}", log_.index()).c_str(), O_RDWR | O_CLOEXEC));
+    struct flock range{};
+    range.l_type = F_WRLCK;
+    range.l_start = offsetof(keeper::IndexHead, taken);
+    range.l_len = sizeof told_;
+    if (own && ::fcntl(own.get(), F_OFD_SETLK, &range) == 0) attendance_ = std::move(own);
+}
+
+/// All that was given by now.
+void ExecFollower::tell_taken()
+{
+    const std::uint64_t taken = reached_[0] + reached_[1];
+    if (!attendance_ || taken == told_) return;
+    told_ = taken;
+    // Where it cannot be told the command would wait for ever.
+    if (::pwrite(attendance_.get(), &told_, sizeof told_, offsetof(keeper::IndexHead, taken)) != sizeof told_)
+        attendance_.reset();
+}
+
 Result<bool> ExecFollower::overdue() const
 {
     BERTH_TRY(const auto head, log_.head());
@@ -126,6 +151,7 @@ std::optional<Result<std::vector<ExecEvent>>> ExecFollower::next_at_once()
 
 Result<std::vector<ExecEvent>> ExecFollower::take()
 {
+    tell_taken();
     std::vector<ExecEvent> events;
     BERTH_TRY(const auto records, log_.records(position_, kRecordsAtOnce));
     busy_ = records.size() >= 8;

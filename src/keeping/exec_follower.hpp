@@ -34,6 +34,12 @@ public:
     /// What has come by now, without waiting for anything, not even the disk; nothing: only next() can tell.
     [[nodiscard]] std::optional<Result<std::vector<ExecEvent>>> next_at_once();
 
+    /// From now on the command waits for us where it would else lose what we have not read: for one who reads
+    /// from the beginning and takes what next() gave before he calls it again. No failure where it cannot be
+    /// had, or another one attends.
+    void attend();
+    [[nodiscard]] bool attends() const noexcept { return static_cast<bool>(attendance_); }
+
     /// `closed` was delivered: nothing can follow.
     [[nodiscard]] bool ended() const noexcept { return ended_; }
     /// The keeper has hung up before `closed`: somebody should repair the log.
@@ -49,6 +55,7 @@ public:
 private:
     ExecFollower(ExecLog log, std::uint64_t from) : log_(std::move(log)), position_(from) {}
     Result<std::vector<ExecEvent>> take();
+    void tell_taken();
     Status take_stream(const std::vector<keeper::Record>& records, std::size_t first, std::size_t last,
                        std::vector<ExecEvent>& events);
     Status wait(Deadline until);
@@ -57,6 +64,8 @@ private:
     std::optional<KeeperClient> keeper_;
     UniqueFd wake_;
     std::uint64_t position_;
+    UniqueFd attendance_;                    ///< an index of our own, locked
+    std::uint64_t told_ = 0;                 ///< how much of it we have taken, as it says there
     std::array<std::uint64_t, 2> reached_{}; ///< logical offset up to which each stream was delivered
     bool busy_ = false;
     bool gone_ = false;

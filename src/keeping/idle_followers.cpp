@@ -8,14 +8,18 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kMost = 64; // each has five descriptors, and a place at its keeper
 constexpr auto kLongest = 5s;
+constexpr auto kLongestAttending = 24h; // its reader may be a terminal that somebody has stopped
 
 } // namespace
 
 void IdleFollowers::drop_old()
 {
     const auto now = system_clock().steady();
-    while (!places_.empty() && (places_.size() > kMost || now >= places_.front().since + kLongest))
-        places_.pop_front();
+    std::erase_if(places_, [&](const Place& one) {
+        return now >=
+               one.since + (one.follower.attends() ? std::chrono::seconds(kLongestAttending) : kLongest);
+    });
+    while (places_.size() > kMost) places_.pop_front();
 }
 
 std::optional<ExecFollower> IdleFollowers::take(const std::string& native, const std::string& exec,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/blocking_pool.hpp"
+#include "core/attends.hpp"
 #include "core/backend.hpp"
 #include "core/file_attributes.hpp"
 #include "core/holds_time.hpp"
@@ -30,11 +31,13 @@ class KeptBackend : public Backend,
                     public TellsWorkspace,
                     public FileAttributes,
                     public WatchesOne,
-                    public HoldsTime {
+                    public HoldsTime,
+                    public Attends {
 public:
     Task<Result<std::vector<ExecEvent>>> read_events(SandboxHandle sandbox, std::string exec,
                                                      std::uint64_t from, SteadyTime until) override;
     Task<Result<bool>> overdue(SandboxHandle sandbox, std::string exec) override;
+    Task<void> attend(SandboxHandle sandbox, std::string exec) override;
     Task<Result<std::string>> read_file(SandboxHandle sandbox, FilePath file, Bytes limit) override;
     Task<Status> write_file(SandboxHandle sandbox, FilePath file, std::string bytes,
                             std::optional<unsigned> mode) override;

@@ -46,6 +46,15 @@ Task<Result<bool>> KeptBackend::overdue(SandboxHandle sandbox, std::string exec)
     co_return co_await pool_.call([&] { return follower.overdue(); });
 }
 
+Task<void> KeptBackend::attend(SandboxHandle sandbox, std::string exec)
+{
+    auto idle = followers_.take(sandbox.native, exec, 0);
+    auto follower = idle ? Result<ExecFollower>(*std::move(idle)) : co_await follower_of(sandbox, exec, 0);
+    if (!follower) co_return; // whoever reads is told
+    follower->attend();
+    followers_.put(std::move(sandbox.native), std::move(exec), *std::move(follower));
+}
+
 void KeptBackend::expect_reader(std::string native, std::string exec, ExecFollower follower)
 {
     followers_.put(std::move(native), std::move(exec), std::move(follower));

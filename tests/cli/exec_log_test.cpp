@@ -164,6 +164,15 @@ TEST(ExecLog, OfAnAttendedOneSaysTheSameAsItsFollower)
     EXPECT_THAT(turn.out, HasSubstr(R"("status":"timed out, signal 9","timed_out":true)"));
 }
 
+TEST(ExecLog, LosesNothingToAReaderWhoIsSlow)
+{
+    const Box box;
+    const auto ended = box.exec({"--log-limit", "8MiB"}, {"head", "-c", "100000000", "/dev/zero"});
+    EXPECT_EQ(ended.code, 0);
+    EXPECT_EQ(ended.out.size(), 100'000'000u);
+    EXPECT_EQ(ended.err, "");
+}
+
 TEST(ExecLog, OfAYieldSaysWhereItGoesOn)
 {
     const Box box;

@@ -251,6 +251,53 @@ TEST(KeeperStreams, LoseNothingWhenThoseWhoReadThemAreKilled)
     EXPECT_TRUE(copy == numbers(1, 300000));
 }
 
+TEST(KeeperStreams, WaitForOneWhoAttendsAndLoseNothing)
+{
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    KeeperExec what =
+        keeper.shell(1, "dd if=/dev/zero bs=64k count=1024 2>/dev/null; echo end; echo error >&2");
+    what.log_limit = 16 << 20;
+    const ExecLog log = keeper.make_log(what);
+    ASSERT_TRUE(must(client.exec(what, log)).started());
+    ExecFollower follower = keeper.follow(1);
+    follower.attend();
+    // Written as far as it goes without a reader, and no further.
+    const auto written = [&] {
+        struct stat st{};
+        EXPECT_EQ(::fstat(log.out(), &st), 0);
+        return st.st_size;
+    };
+    const auto until = std::chrono::steady_clock::now() + 30s;
+    while (written() < 4 << 20 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(50ms); // time in which it would go on
+    EXPECT_LT(written(), 8 << 20);
+    const Ran ran = read_all(follower);
+    EXPECT_EQ(ran.out.size(), 1024u * 65536 + 4);
+    EXPECT_EQ(ran.err, "error\n");
+    EXPECT_EQ(position_of(ran, ExecEvent::Kind::Gap), ran.events.size()) << "something is missing";
+}
+
+TEST(KeeperStreams, WaitForNobodyWhoHasLeft)
+{
+    KeeperProcess keeper;
+    KeeperClient client = keeper.client();
+    KeeperExec what = keeper.shell(1, "dd if=/dev/zero bs=64k count=1024 2>/dev/null");
+    what.log_limit = 16 << 20;
+    const ExecLog log = keeper.make_log(what);
+    ASSERT_TRUE(must(client.exec(what, log)).started());
+    {
+        ExecFollower attends = keeper.follow(1);
+        attends.attend();
+        ExecFollower second = keeper.follow(1);
+        second.attend();
+        EXPECT_TRUE(attends.attends());
+        EXPECT_FALSE(second.attends()) << "one is enough";
+    }
+    ExecFollower follower = keeper.follow(1);
+    EXPECT_EQ(read_all(follower).status.code(), 0);
+}
+
 TEST(KeeperStreams, CanBeFollowedFromAnySequenceNumber)
 {
     KeeperProcess keeper;

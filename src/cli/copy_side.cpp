@@ -2,7 +2,6 @@
 
 #include "base/strings.hpp"
 #include "cli/app.hpp"
-#include "cli/exec_options.hpp"
 
 namespace berth::cli {
 
@@ -18,22 +17,19 @@ std::string working_directory(const SandboxSpec& spec)
 
 } // namespace
 
-Result<SandboxSide> SandboxSide::open(Berth& berth, const CopyPath& where, const std::string& user)
+Result<SandboxSide> SandboxSide::open(Held& held, const CopyPath& where, const std::string& user)
 {
-    auto& lifecycle = berth.lifecycle();
-    BERTH_TRY(const auto acquired, berth.run(lifecycle.use(where.ref)));
-    say_unless_attached(acquired);
-    const auto& record = acquired.record;
-    BERTH_TRY(auto* const backend, berth.run(lifecycle.backend(record.backend)));
+    BERTH_TRY(const auto record, held.use(where.ref));
+    BERTH_TRY(auto* const backend, held.berth().backend(record.backend));
     const std::string path =
         where.path.starts_with('/') ? where.path : join(working_directory(record.spec), where.path);
-    return SandboxSide(berth, *backend, Lifecycle::handle(record), path, user);
+    return SandboxSide(held, *backend, Lifecycle::handle(record), path, user);
 }
 
 Result<bool> SandboxSide::directory_at(const std::string& path) const
 {
     const FilePath inside{.path = join(path, "."), .user = user_};
-    const auto entry = berth_->run(backend_->stat_file(sandbox_, inside));
+    const auto entry = held_->run(backend_->stat_file(sandbox_, inside));
     if (entry) return entry->kind == FileEntry::Kind::Directory;
     const auto& error = entry.error();
     if (error.code == Code::NotFound || error.sys.value() == ENOTDIR) return false;
@@ -62,7 +58,7 @@ Status SandboxSide::named(Status done, std::string_view what) const
 
 Status SandboxSide::read(ByteSink sink) const
 {
-    return named(berth_->run(read_task(std::move(sink))), "reading");
+    return named(held_->run(read_task(std::move(sink))), "reading");
 }
 
 Task<Status> SandboxSide::write_task(std::string directory, ByteSource source, ArchiveLimits limits) const
@@ -73,7 +69,7 @@ Task<Status> SandboxSide::write_task(std::string directory, ByteSource source, A
 
 Status SandboxSide::write(const std::string& directory, ByteSource source, ArchiveLimits limits) const
 {
-    return named(berth_->run(write_task(directory, std::move(source), limits)), "writing");
+    return named(held_->run(write_task(directory, std::move(source), limits)), "writing");
 }
 
 Status SandboxSide::make(const CopyTarget& target) const
@@ -82,7 +78,7 @@ Status SandboxSide::make(const CopyTarget& target) const
     BERTH_TRY(const bool there, directory_at(target.directory));
     if (there) return {};
     const FilePath where{.path = target.directory, .user = user_};
-    return named(berth_->run(backend_->make_dir(sandbox_, where, MakeParents::No)), "writing");
+    return named(held_->run(backend_->make_dir(sandbox_, where, MakeParents::No)), "writing");
 }
 
 Status SandboxSide::write_tree(const CopyTarget& target, ByteSource source, ArchiveLimits limits) const

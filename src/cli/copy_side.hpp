@@ -1,7 +1,7 @@
 #pragma once
 
-#include "berth/berth.hpp"
 #include "cli/copy_path.hpp"
+#include "cli/held.hpp"
 
 namespace berth::cli {
 
@@ -9,8 +9,7 @@ namespace berth::cli {
 class SandboxSide {
 public:
     /// A path that is not absolute begins at the sandbox's working directory.
-    [[nodiscard]] static Result<SandboxSide> open(Berth& berth, const CopyPath& where,
-                                                  const std::string& user);
+    [[nodiscard]] static Result<SandboxSide> open(Held& held, const CopyPath& where, const std::string& user);
 
     [[nodiscard]] const std::string& path() const { return path_; }
     /// Links followed. What is not there is none.
@@ -30,14 +29,14 @@ public:
     [[nodiscard]] Status named(Status done, std::string_view what) const;
 
 private:
-    SandboxSide(Berth& berth, Backend& backend, SandboxHandle sandbox, std::string path, std::string user)
-        : berth_(&berth), backend_(&backend), sandbox_(std::move(sandbox)), path_(std::move(path)),
+    SandboxSide(Held& held, Backend& backend, SandboxHandle sandbox, std::string path, std::string user)
+        : held_(&held), backend_(&backend), sandbox_(std::move(sandbox)), path_(std::move(path)),
           user_(std::move(user))
     {
     }
     [[nodiscard]] Result<bool> directory_at(const std::string& path) const;
 
-    Berth* berth_;
+    Held* held_;
     Backend* backend_;
     SandboxHandle sandbox_;
     std::string path_;

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "base/blocking_pool.hpp"
 #include "base/io.hpp"
 #include "base/json.hpp"
 #include "base/scope_exit.hpp"
@@ -51,17 +52,17 @@ Result<ArchiveLimits> limits_of(const Options& o)
 class Copy {
 public:
     Copy(Berth& berth, CopyPath from, CopyPath to, std::string user, ArchiveLimits limits)
-        : berth_(berth), from_(std::move(from)), to_(std::move(to)), user_(std::move(user)), limits_(limits)
+        : held_(berth), from_(std::move(from)), to_(std::move(to)), user_(std::move(user)), limits_(limits)
     {
     }
 
     Status run()
     {
         if (from_.kind == Kind::Sandbox) {
-            BERTH_TRY(source_, SandboxSide::open(berth_, from_, user_));
+            BERTH_TRY(source_, SandboxSide::open(held_, from_, user_));
         }
         if (to_.kind == Kind::Sandbox) {
-            BERTH_TRY(target_, SandboxSide::open(berth_, to_, user_));
+            BERTH_TRY(target_, SandboxSide::open(held_, to_, user_));
         }
         if (source_ && target_) return across();
         if (source_ && to_.kind == Kind::Host) return out();
@@ -90,7 +91,7 @@ private:
 
     Result<UniqueFd> spool()
     {
-        BERTH_TRY(auto file, make_spool(berth_.data()));
+        BERTH_TRY(auto file, make_spool(held_.berth().data()));
         BERTH_CHECK(source_->read(into(file.get())));
         BERTH_CHECK(rewind(file.get()));
         return file;
@@ -152,12 +153,17 @@ private:
         };
         if (there) return target_->write(target_->path(), counted(more), limits_); // a tar
         BERTH_TRY(const auto target, file_target(target_->path(), false, {}));
-        BERTH_TRY(const auto file, make_spool(berth_.data()));
-        for (;;) {
-            BERTH_TRY(const auto piece, more());
-            if (piece.empty()) break;
-            BERTH_CHECK(write_all(file.get(), piece));
-        }
+        BERTH_TRY(const auto file, make_spool(held_.berth().data()));
+        // On another thread: whoever writes may take long, and the sandbox is in use meanwhile.
+        const auto spool = [&]() -> Status {
+            for (;;) {
+                BERTH_TRY(const auto piece, more());
+                if (piece.empty()) return {};
+                BERTH_CHECK(write_all(file.get(), piece));
+            }
+        };
+        BlockingPool pool(1);
+        BERTH_CHECK(held_.run(pool.call(spool)));
         if (::fchmod(file.get(), 0644) != 0) return fail_errno("preparing a temporary file");
         BERTH_TRY(auto source, open_host(fmt::format("/proc/self/fd/{}", file.get())));
         BERTH_TRY(auto bytes, host_archive(std::move(source.start), target.name));
@@ -209,13 +215,13 @@ private:
             auto [first, second] = co_await (read() && write());
             co_return std::pair(std::move(first), std::move(second));
         };
-        const auto [from, to] = berth_.run(both());
+        const auto [from, to] = held_.run(both());
         // Whoever failed first has made the other fail, by a broken pipe or an early end.
         const bool by_target = !to && (from.has_value() || from.error().sys.value() == EPIPE);
         return by_target ? target_->named(to, "writing") : source_->named(from, "reading");
     }
 
-    Berth& berth_;
+    Held held_;
     CopyPath from_, to_;
     std::string user_;
     ArchiveLimits limits_;

@@ -36,13 +36,17 @@ void add_options(CLI::App& app, CreateOptions& o)
     app.add_option("--key", o.key, "Find the sandbox of this key, or make it")
         ->type_name("KEY")
         ->group(group);
-    app.add_option("--idle", o.idle, "Without an exec for this time it is idle (default: never)")
+    app.add_option(
+           "--idle", o.idle,
+           "Unused for this time it is idle: no exec, copy, port (default: never, which also takes an "
+           "earlier word back)")
         ->type_name("TIME")
         ->group(group);
     app.add_option("--on-idle", o.on_idle, "Then: stop (default), snapshot_then_stop or destroy")
         ->type_name("ACTION")
         ->group(group);
-    app.add_option("--lifetime", o.lifetime, "Destroy it this long after its creation (default: never)")
+    app.add_option("--lifetime", o.lifetime,
+                   "Destroy it this long after its creation (default: never, as above)")
         ->type_name("TIME")
         ->group(group);
     app.add_option("--on-loss", o.on_loss,
@@ -70,14 +74,16 @@ Result<AcquireRequest> request_of(const CreateOptions& o, const CLI::App& app)
         request.spec.volumes.push_back(std::move(volume));
     }
     if (given("--idle")) {
-        BERTH_TRY(request.retention.idle, parse_seconds("--idle", o.idle));
+        BERTH_TRY(request.retention.idle, parse_seconds_or_never("--idle", o.idle));
+        request.never_idle = !request.retention.idle;
     }
     if (given("--on-idle")) {
-        if (!given("--idle")) return fail(Code::Invalid, "--on-idle needs --idle: how long is idle?");
+        if (!request.retention.idle) return fail(Code::Invalid, "--on-idle needs --idle: how long is idle?");
         BERTH_TRY(request.retention.on_idle, parse_on_idle(o.on_idle));
     }
     if (given("--lifetime")) {
-        BERTH_TRY(request.retention.lifetime, parse_seconds("--lifetime", o.lifetime));
+        BERTH_TRY(request.retention.lifetime, parse_seconds_or_never("--lifetime", o.lifetime));
+        request.never_old = !request.retention.lifetime;
     }
     BERTH_TRY(request.on_loss, parse_on_state_loss(o.on_loss));
     return request;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json_reader.hpp"
+#include "base/shell_quoted.hpp"
 #include "base/strings.hpp"
 
 namespace berth::cli {
@@ -103,18 +104,6 @@ Result<std::vector<std::string>> words_of(const Instruction& from, std::string_v
     if (quote != 0) return refuse(from.line, "a quote that is never closed");
     if (in_word) out.push_back(std::move(word));
     return out;
-}
-
-std::string shell_quoted(const std::string& word)
-{
-    const auto plain = [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               std::string_view("-_./:=@%+,").find(c) != std::string_view::npos;
-    };
-    if (!word.empty() && std::ranges::all_of(word, plain)) return word;
-    std::string out = "'";
-    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return out + "'";
 }
 
 /// The shell form as it stands; the form of a list as words for a shell.

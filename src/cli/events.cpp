@@ -17,9 +17,10 @@ namespace {
 struct EventsOptions {
     Common common;
     std::optional<std::string> ref;
-    std::string after = "0";
+    std::optional<std::string> after;
     std::string type;
     std::optional<std::string> limit;
+    std::optional<std::string> tail;
     bool follow = false;
 };
 
@@ -46,21 +47,67 @@ bool reader_gone(int milliseconds)
     return ::poll(&out, 1, milliseconds) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0;
 }
 
+/// What is asked for, in numbers.
+struct Range {
+    std::uint64_t after = 0;
+    std::size_t limit = SIZE_MAX;
+    std::optional<std::size_t> tail;
+};
+
+Result<Range> range_of(const EventsOptions& o)
+{
+    constexpr long long kMost = 1'000'000'000'000'000'000;
+    constexpr long long kMostOfTail = 10'000; // one page of the store
+    Range out;
+    if (o.tail && (o.after || o.limit))
+        return fail(Code::Invalid, "--tail says which to begin with and how many: leave {} out",
+                    o.after ? "--after" : "--limit");
+    if (o.after) {
+        BERTH_TRY(const auto after, parse_int(*o.after, 0, kMost, "sequence number of --after"));
+        out.after = static_cast<std::uint64_t>(after);
+    }
+    if (o.limit) {
+        BERTH_TRY(const auto limit, parse_int(*o.limit, 1, kMost, "number of events"));
+        out.limit = static_cast<std::size_t>(limit);
+    }
+    if (o.tail) {
+        BERTH_TRY(const auto tail, parse_int(*o.tail, 0, kMostOfTail, "number of events"));
+        out.tail = static_cast<std::size_t>(tail);
+    }
+    return out;
+}
+
+std::string text_of(const EventsOptions& o, const LedgerEvent& event)
+{
+    return o.common.json ? json::dump(ledger_json(event)) + "\n" : line_of(event);
+}
+
+/// The last ones of those that fit; the query goes on behind them. Of none only where that is.
+Result<int> tell_last(Store& store, const EventsOptions& o, std::size_t count, LedgerQuery& query)
+{
+    LedgerQuery last = query;
+    last.limit = std::max(count, std::size_t{1});
+    last.type = o.type;
+    last.newest = true;
+    BERTH_TRY(const auto page, store.ledger(last));
+    std::string text;
+    for (const auto& event : page) {
+        query.after = event.sequence;
+        if (count > 0) text += text_of(o, event);
+    }
+    return text.empty() ? 0 : print(text);
+}
+
 /// Sequence numbers rise with every commit, so that going on after the last one seen neither misses nor
 /// repeats any.
 Result<int> tell(const EventsOptions& o)
 {
     constexpr std::size_t kPage = 500;
     constexpr int kPause = 200;
-    constexpr long long kMost = 1'000'000'000'000'000'000;
-    BERTH_TRY(const auto after, parse_int(o.after, 0, kMost, "sequence number of --after"));
-    std::size_t left = SIZE_MAX;
-    if (o.limit) {
-        BERTH_TRY(const auto limit, parse_int(*o.limit, 1, kMost, "number of events"));
-        left = static_cast<std::size_t>(limit);
-    }
+    BERTH_TRY(const auto range, range_of(o));
+    std::size_t left = range.limit;
     BERTH_TRY(const auto berth, open_berth(o.common, Room::Reads));
-    LedgerQuery query{.after = static_cast<std::uint64_t>(after), .limit = kPage};
+    LedgerQuery query{.after = range.after, .limit = kPage};
     // Whoever follows chooses for himself: the store would look through what does not fit each time anew.
     if (!o.follow) query.type = o.type;
     if (o.ref) {
@@ -69,13 +116,17 @@ Result<int> tell(const EventsOptions& o)
     }
     std::optional<Noticing> noticing;
     if (o.follow) noticing.emplace(berth->data());
+    if (range.tail) {
+        BERTH_TRY(const int failed, tell_last(berth->store(), o, *range.tail, query));
+        if (failed != 0 || !o.follow) return failed;
+    }
     for (;;) {
         BERTH_TRY(const auto page, berth->store().ledger(query));
         std::string text;
         for (const auto& event : page) {
             query.after = event.sequence;
             if (left == 0 || (!o.type.empty() && event.type != o.type)) continue;
-            text += o.common.json ? json::dump(ledger_json(event)) + "\n" : line_of(event);
+            text += text_of(o, event);
             --left;
         }
         if (const int failed = text.empty() ? 0 : print(text); failed != 0) return failed;
@@ -93,7 +144,7 @@ int events_verb(int argc, char** argv)
         "Tell what happened to sandboxes, from the ledger: every event has a sequence number that only\n"
         "rises. With --json each is a line of its own. Who follows also hears at once what others do to\n"
         "containers behind berth's back.\n\n"
-        "Example:\n  berth events demo\n  berth events --follow --after 120 --json\n",
+        "Example:\n  berth events demo --tail 20\n  berth events --follow --after 120 --json\n",
         "berth events");
     EventsOptions o;
     app.add_option("sandbox", o.ref, "Only of this one: an id, a prefix of one, a name or a key")
@@ -102,6 +153,7 @@ int events_verb(int argc, char** argv)
     app.add_option("--after", o.after, "Begin behind this sequence number")->type_name("N");
     app.add_option("--type", o.type, "Only of this type, like sandbox_started")->type_name("TYPE");
     app.add_option("--limit", o.limit, "End after this many")->type_name("N");
+    app.add_option("--tail", o.tail, "Begin with the last so many, 10000 at most")->type_name("N");
     add_common(app, o.common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, o.common, argc, argv)) return *done;

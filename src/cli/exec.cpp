@@ -81,6 +81,8 @@ int exec_verb(int argc, char** argv)
     const auto own = static_cast<int>(dashes - argv);
     app.positionals_at_end(own == argc);
     if (const auto done = parse(app, options.common, own, argv, kOwnFailure)) return *done;
+    if (own == argc)
+        if (const auto done = options_behind(app, options.common, options.ref, options.command)) return *done;
     if (own < argc && !options.command.empty())
         return report(
             {.code = Code::Invalid,

@@ -3,13 +3,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include <CLI/CLI.hpp>
 
 #include "base/ids.hpp"
+#include "base/shell_quoted.hpp"
 #include "base/strings.hpp"
 #include "cli/session.hpp"
 #include "policy/document.hpp"
@@ -19,7 +22,8 @@ namespace berth::cli {
 
 void add_exec_options(CLI::App& app, ExecOptions& o)
 {
-    app.add_flag("-i,--interactive", o.interactive, "Pass stdin on (the default unless stdin is closed)");
+    app.add_flag("-i,--interactive", o.interactive,
+                 "Pass stdin on (the default); with --detach or --yield keep it open for berth input");
     app.add_flag("-t,--tty", o.terminal, "Give the command a terminal");
     app.add_option("-e,--env", o.env, "Set NAME=VALUE, or pass NAME on without showing its value to others")
         ->type_name("NAME[=VALUE]")
@@ -32,6 +36,47 @@ void add_exec_options(CLI::App& app, ExecOptions& o)
         ->type_name("SIZE");
     app.add_option("--policy", o.policy, "A policy narrower than the sandbox's: a preset or a file")
         ->type_name("NAME|FILE");
+}
+
+namespace {
+
+/// How many of the words are options and their values, which stand first.
+std::size_t leading_options(const CLI::App& app, const std::vector<std::string>& words)
+{
+    std::size_t count = 0;
+    while (count < words.size() && words[count].starts_with('-')) {
+        const auto* const option = app.get_option_no_throw(words[count]);
+        count += option != nullptr && option->get_expected_max() > 0 ? 2 : 1;
+    }
+    return std::min(count, words.size());
+}
+
+std::string shell_line(std::span<const std::string> words)
+{
+    std::string out;
+    for (const auto& word : words) out += " " + shell_quoted(word);
+    return out;
+}
+
+} // namespace
+
+std::optional<int> options_behind(const CLI::App& app, const Common& common, const std::string& ref,
+                                  const std::vector<std::string>& command)
+{
+    if (command.empty() || !command.front().starts_with('-')) return std::nullopt;
+    if (command.front() == "--help" || command.front() == "-h") return print(app.help());
+    const auto split = leading_options(app, command);
+    const std::span<const std::string> words(command);
+    const auto rest = split < words.size() ? shell_line(words.subspan(split)) : " CMD…";
+    auto told = common;
+    told.json = told.json || std::ranges::find(words.first(split), "--json") != words.first(split).end();
+    return report({.code = Code::Invalid,
+                   .message = fmt::format(
+                       "options stand before the sandbox, or -- behind them:{}",
+                       printable(fmt::format(" {}{} {} --{}", app.get_name(), shell_line(words.first(split)),
+                                             shell_quoted(ref), rest),
+                                 400))},
+                  told, kOwnFailure);
 }
 
 Result<std::map<std::string, std::string>> parse_env(const std::vector<std::string>& words)
@@ -63,7 +108,8 @@ Result<ExecSpec> exec_spec(const ExecOptions& o, std::vector<std::string> comman
     exec.user = o.user;
     BERTH_TRY(exec.env, parse_env(o.env));
     struct stat st{};
-    if (company == Company::Stays && ::fstat(STDIN_FILENO, &st) == 0) exec.input = ExecSpec::Stdin::Open;
+    if (company == Company::Stays ? ::fstat(STDIN_FILENO, &st) == 0 : o.interactive)
+        exec.input = ExecSpec::Stdin::Open;
     if (!o.timeout.empty()) {
         BERTH_TRY(exec.timeout, parse_duration(o.timeout));
         if (exec.timeout->count() <= 0) return fail(Code::Invalid, "--timeout must be longer than zero");

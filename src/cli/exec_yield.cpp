@@ -4,41 +4,13 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/encoding.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
 #include "cli/exec_options.hpp"
 #include "cli/mind.hpp"
-#include "lifecycle/told_end.hpp"
-#include "lifecycle/yield.hpp"
+#include "lifecycle/documents.hpp"
 
 namespace berth::cli {
-
-namespace {
-
-json::Object document(const Acquired& acquired, const Yielded& answer)
-{
-    json::Object out;
-    out["exec"] = answer.exec;
-    out["sandbox"] = acquired.record.id();
-    out["outcome"] = to_string(acquired.tier);
-    out["running"] = !answer.status.has_value();
-    if (answer.status) {
-        out["status"] = answer.timed_out ? told_end(*answer.status, true) : to_string(*answer.status);
-        out["timed_out"] = answer.timed_out;
-        if (const auto code = answer.status->code()) out["code"] = *code;
-        if (const auto signal = answer.status->signal()) out["signal"] = *signal;
-    }
-    out["output"] = printable_utf8(answer.output);
-    out["output_base64"] = base64_encode(answer.output);
-    out["next_seq"] = answer.next;
-    if (answer.missing > 0) out["missing_bytes"] = answer.missing;
-    if (answer.original_tokens) out["original_tokens"] = *answer.original_tokens;
-    out["waited_ns"] = answer.waited.count();
-    return out;
-}
-
-} // namespace
 
 void add_yield_options(CLI::App& app, YieldOptions& o)
 {
@@ -48,13 +20,12 @@ void add_yield_options(CLI::App& app, YieldOptions& o)
         ->type_name("TIME")
         ->group(group);
     app.add_option("--max-output-tokens", o.max_tokens,
-                   "With --yield: the head and the tail of a longer output, about 4 bytes a token")
+                   "Keep the head and the tail of a longer output, about 4 bytes a token")
         ->type_name("N")
         ->group(group);
 }
 
-Result<int> run_yielding(Berth& berth, const Common& common, const std::string& ref, ExecSpec exec,
-                         const YieldOptions& options)
+Result<YieldWish> read_yield(const YieldOptions& options)
 {
     YieldWish wish;
     if (!options.time.empty()) {
@@ -64,6 +35,13 @@ Result<int> run_yielding(Berth& berth, const Common& common, const std::string& 
         BERTH_TRY(const auto tokens, parse_int(options.max_tokens, 1, kMostTokens, "--max-output-tokens"));
         wish.max_tokens = static_cast<std::size_t>(tokens);
     }
+    return wish;
+}
+
+Result<int> run_yielding(Berth& berth, const Common& common, const std::string& ref, ExecSpec exec,
+                         const YieldOptions& options)
+{
+    BERTH_TRY(const auto wish, read_yield(options));
     auto& lifecycle = berth.lifecycle();
     BERTH_TRY(const auto acquired, berth.run(lifecycle.use(ref)));
     if (!common.json) say_unless_attached(acquired);
@@ -71,7 +49,9 @@ Result<int> run_yielding(Berth& berth, const Common& common, const std::string& 
     BERTH_TRY(const auto answer, berth.run(yield_start(lifecycle, acquired.record, std::move(exec), wish)));
     if (minded && !answer.status) leave_minder(berth.data(), acquired.record.id(), answer.exec);
     if (common.json) {
-        std::cout << json::dump(document(acquired, answer)) << std::endl;
+        auto document = documents::yielded(acquired.record.id(), answer);
+        document["outcome"] = to_string(acquired.tier);
+        std::cout << json::dump(document) << std::endl;
     } else {
         std::cout << answer.output << std::flush;
         if (answer.original_tokens) say(fmt::format("about {} tokens of output", *answer.original_tokens));

@@ -4,6 +4,7 @@
 
 #include "berth/berth.hpp"
 #include "cli/app.hpp"
+#include "lifecycle/yield.hpp"
 
 namespace berth::cli {
 
@@ -14,6 +15,8 @@ struct YieldOptions {
 };
 
 void add_yield_options(CLI::App& app, YieldOptions& options);
+
+[[nodiscard]] Result<YieldWish> read_yield(const YieldOptions& options);
 
 /// Starts a command, waits a while, and tells what there is; the command runs on when it has not ended.
 [[nodiscard]] Result<int> run_yielding(Berth& berth, const Common& common, const std::string& ref,

@@ -8,6 +8,8 @@
 #include "cli/verbs.hpp"
 #include "core/admit.hpp"
 #include "core/spec_json.hpp"
+#include "core/tells_user.hpp"
+#include "lifecycle/borrowed.hpp"
 #include "lifecycle/proving.hpp"
 
 namespace berth::cli {
@@ -21,7 +23,9 @@ struct Known {
     std::vector<ExecRecord> execs;
     std::vector<SnapshotRecord> snapshots;
     std::vector<policy::Explained> rules;
-    json::Object proof; ///< the newest receipt, without its probes; empty: none
+    json::Object proof;               ///< the newest receipt, without its probes; empty: none
+    std::optional<Borrowed> borrowed; ///< of somebody else's that could be asked for
+    std::string runs_as;              ///< whom commands run as; empty: the spec's user, as far as is known
 };
 
 std::string_view to_string(Health health)
@@ -32,6 +36,18 @@ std::string_view to_string(Health health)
     case Health::Gone: return "gone";
     }
     return "gone";
+}
+
+/// What only some backends tell, of an instance that answers.
+void ask_more(Berth& berth, Backend& backend, Known& known)
+{
+    const auto handle = Lifecycle::handle(known.record);
+    if (auto* const tells = dynamic_cast<TellsBorrowed*>(&backend);
+        tells != nullptr && is_borrowed(known.record))
+        if (auto told = berth.run(tells->borrowed(handle))) known.borrowed = *std::move(told);
+    if (known.instance->state != State::Running) return;
+    if (auto* const tells = dynamic_cast<TellsUser*>(&backend))
+        if (auto told = berth.run(tells->runs_as(handle))) known.runs_as = *std::move(told);
 }
 
 /// A backend that cannot be asked is part of the answer, not the end of it.
@@ -45,7 +61,9 @@ Result<Known> gather(const Common& common, const std::string& ref)
     const auto backend = berth->backend(known.record.backend);
     if (backend) {
         const auto holds = (*backend)->capabilities().holds;
-        known.rules = policy::explain(policy::demands(known.record.spec.policy, accepted_tier(holds)), holds);
+        if (!is_borrowed(known.record))
+            known.rules =
+                policy::explain(policy::demands(known.record.spec.policy, accepted_tier(holds)), holds);
         known.instance = berth->run((*backend)->inspect(Lifecycle::handle(known.record)));
         if (known.instance && known.record.live()) {
             // What cannot be recorded is no reason to tell nothing.
@@ -56,12 +74,13 @@ Result<Known> gather(const Common& common, const std::string& ref)
             // What ended while nobody looked is told as ended.
             if (auto settled = berth->run(lifecycle.settle_execs(known.record)); !settled)
                 say(settled.error().line());
+            if (known.instance->health == Health::Healthy) ask_more(*berth, **backend, known);
         }
     } else {
         known.instance = std::unexpected(backend.error());
     }
     BERTH_TRY(known.execs, berth->store().execs(id, false));
-    BERTH_TRY(known.snapshots, berth->store().snapshots(id));
+    BERTH_TRY(known.snapshots, berth->run(lifecycle.snapshots(id)));
     std::erase_if(known.snapshots, [](const auto& one) { return one.internal; });
     BlockingPool pool(1);
     Proving proving(lifecycle, pool, berth->data());
@@ -78,6 +97,7 @@ json::Object spec_of(const SandboxRecord& record, bool show_env)
     SandboxSpec spec = record.spec;
     for (auto& volume : spec.volumes) volume.source.clear();
     json::Object out = to_json(spec);
+    if (is_borrowed(record)) out["policy"] = nullptr; // nobody asked for one
     if (show_env) return out;
     json::Object env;
     for (const auto& [name, value] : record.spec.env) env[name] = nullptr;
@@ -85,13 +105,39 @@ json::Object spec_of(const SandboxRecord& record, bool show_env)
     return out;
 }
 
+/// What was attached, and how its backend finds it now.
+json::Value attachment_json(const Known& known)
+{
+    auto out = attachment_of(known.record);
+    if (!out.is_object() || !known.borrowed) return out;
+    const auto& is = *known.borrowed;
+    auto& into = out.get_object();
+    into["image"] = is.image;
+    into["network"] = is.network;
+    json::Array mounts;
+    for (const auto& mount : is.mounts)
+        mounts.emplace_back(json::Object{{"source", mount.source},
+                                         {"target", mount.target},
+                                         {"mode", std::string(to_string(mount.mode))}});
+    into["mounts"] = std::move(mounts);
+    json::Object limits;
+    limits["memory_bytes"] = is.limits.memory ? json::Value(is.limits.memory->count) : json::Value(nullptr);
+    limits["cpus"] = is.limits.cpus ? json::Value(*is.limits.cpus) : json::Value(nullptr);
+    limits["pids"] = is.limits.pids ? json::Value(*is.limits.pids) : json::Value(nullptr);
+    into["limits"] = std::move(limits);
+    return out;
+}
+
 json::Object document_of(const Known& known, bool show_env)
 {
     json::Object out = record_json(known.record);
+    out["attachment"] = attachment_json(known);
+    out["runs_as"] = text_or_null(known.runs_as);
     json::Object instance;
     if (known.instance) {
         instance["health"] = to_string(known.instance->health);
         instance["state"] = berth::to_string(known.instance->state);
+        instance["exo_hash"] = text_or_null(known.instance->labels.exo_hash);
         instance["paused_seconds"] = std::chrono::duration<double>(known.instance->paused).count();
     } else {
         instance["error"] = json::error_document(known.instance.error()).at("error");
@@ -108,6 +154,7 @@ json::Object document_of(const Known& known, bool show_env)
         rules.emplace_back(std::move(one));
     }
     out["rules"] = std::move(rules);
+    if (is_borrowed(known.record)) out["rules_note"] = kNoRules;
     out["proof"] = known.proof.empty() ? json::Value(nullptr) : json::Value(known.proof);
     json::Array execs;
     for (const auto& exec : known.execs) execs.emplace_back(exec_json(exec));
@@ -159,10 +206,27 @@ void show_record(Page& page, const SandboxRecord& record)
     if (keep.lifetime) page.line("lifetime", show(*keep.lifetime));
 }
 
-void show_spec(Page& page, const SandboxSpec& spec, bool show_env)
+void show_borrowed(Page& page, const Known& known)
+{
+    const auto attachment = attachment_of(known.record);
+    if (const auto* const what = attachment.if_object())
+        page.line("attached", fmt::format("{} {}", std::string_view(what->at("type").get_string()),
+                                          std::string_view(what->at("container_id").get_string())));
+    if (!known.borrowed) return;
+    const auto& is = *known.borrowed;
+    page.line("network", is.network);
+    for (const auto& mount : is.mounts)
+        page.line("mount", fmt::format("{}:{}:{}", printable(mount.source, 600), printable(mount.target, 600),
+                                       to_string(mount.mode)));
+    if (is.limits.memory) page.line("memory", show(*is.limits.memory));
+    if (is.limits.cpus) page.line("cpus", fmt::format("{}", *is.limits.cpus));
+    if (is.limits.pids) page.line("pids", std::to_string(*is.limits.pids));
+}
+
+void show_spec(Page& page, const SandboxSpec& spec, const std::string& runs_as, bool show_env)
 {
     page.line("template", printable(to_string(spec.root), 600));
-    page.line("user", printable(spec.user));
+    page.line("user", runs_as.empty() ? printable(spec.user) : runs_as);
     page.line("workdir", printable(spec.workdir, 600));
     page.line("hostname", printable(host_name(spec)));
     for (const auto& mount : spec.mounts)
@@ -179,6 +243,14 @@ void show_spec(Page& page, const SandboxSpec& spec, bool show_env)
         page.line("label", fmt::format("{}={}", printable(name), printable(value, 600)));
 }
 
+/// One that can be used is told by its health; one that stands still is not well, it stands still.
+std::string word_of(const Found& instance)
+{
+    if (instance.health == Health::Healthy && instance.state != State::Running)
+        return std::string(berth::to_string(instance.state));
+    return std::string(to_string(instance.health));
+}
+
 std::string page_of(const Known& known, bool show_env)
 {
     const auto now = system_clock().now();
@@ -187,8 +259,10 @@ std::string page_of(const Known& known, bool show_env)
     if (!known.instance)
         page.line("instance", "cannot be asked: " + known.instance.error().line());
     else if (known.record.live())
-        page.line("instance", std::string(to_string(known.instance->health)));
-    show_spec(page, known.record.spec, show_env);
+        page.line("instance", word_of(*known.instance));
+    if (is_borrowed(known.record)) show_borrowed(page, known);
+    show_spec(page, known.record.spec, known.runs_as, show_env);
+    if (is_borrowed(known.record)) page.line("policy", std::string(kNoRules));
     if (!known.rules.empty()) {
         Table rules({"RULE", "TIER", "HOW"});
         for (const auto& rule : known.rules)
@@ -216,8 +290,8 @@ std::string page_of(const Known& known, bool show_env)
     if (!known.snapshots.empty()) {
         Table snapshots({"SNAPSHOT", "KIND", "SIZE", "AGE", "NOTE"});
         for (const auto& one : known.snapshots)
-            snapshots.add({one.id, printable(one.kind), brief(Bytes{one.bytes}), brief(now - one.created),
-                           cell(one.note)});
+            snapshots.add(
+                {one.id, printable(one.kind), size_text(one), brief(now - one.created), cell(one.note)});
         page.block("snapshots", snapshots.text());
     }
     return page.text();

@@ -131,7 +131,11 @@ private:
 Task<Status> show_log(Lifecycle& lifecycle, const Options& o, std::uint64_t from,
                       std::optional<std::size_t> tail)
 {
-    BERTH_CO_TRY(const auto record, co_await lifecycle.find(o.ref));
+    const auto found = co_await lifecycle.find(o.ref);
+    if (!found && found.error().code == Code::NotFound && o.ref.starts_with("exec_") && o.exec.empty())
+        co_return fail(Code::NotFound, "{} is a command, no sandbox: write berth logs SANDBOX {}",
+                       printable(o.ref, 60), printable(o.ref, 60));
+    BERTH_CO_TRY(const auto record, found);
     BERTH_CO_TRY(const auto exec, co_await lifecycle.find_exec(record, o.exec));
     BERTH_CO_CHECK(has_log(exec));
     BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(record.backend));

@@ -38,6 +38,7 @@ const std::vector<Verb>& verbs()
         {"exec", "Run a command in a sandbox that exists", exec_verb},
         {"shell", "Open a shell in a sandbox", shell_verb},
         {"logs", "Show what a command has printed, also while it runs", logs_verb},
+        {"input", "Type into a command that runs, and see what it prints", input_verb},
         {"kill", "End one command of a sandbox, or send it a signal", kill_verb},
         {"cp", "Copy files into a sandbox, out of one, or across", cp_verb},
         {"port", "Reach a port of a sandbox from this machine", port_verb},

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
-#include "cli/exec_options.hpp"
 #include "cli/forward.hpp"
+#include "cli/held.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 
@@ -9,23 +9,18 @@ namespace berth::cli {
 
 namespace {
 
-Task<Status> run_port(Lifecycle& lifecycle, ForwardWish wish, Connections& connections)
-{
-    BERTH_CO_TRY(const auto acquired, co_await lifecycle.use(wish.sandbox));
-    say_unless_attached(acquired);
-    BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(acquired.record.backend));
-    const auto handle = Lifecycle::handle(acquired.record);
-    wish.sandbox = handle.sandbox;
-    const Dial dial = [backend, handle, port = wish.port] { return backend->dial(handle, port); };
-    co_return co_await forward(dial, std::move(wish), connections);
-}
-
 Result<int> run(ForwardWish& wish)
 {
     BERTH_CHECK(check(wish));
     BERTH_TRY(const auto berth, open_berth(wish.common));
+    Held held(*berth);
+    BERTH_TRY(const auto record, held.use(wish.sandbox));
+    BERTH_TRY(auto* const backend, berth->backend(record.backend));
+    const auto handle = Lifecycle::handle(record);
+    wish.sandbox = handle.sandbox;
+    const Dial dial = [backend, handle, port = wish.port] { return backend->dial(handle, port); };
     Connections connections;
-    BERTH_CHECK(berth->run(run_port(berth->lifecycle(), wish, connections)));
+    BERTH_CHECK(held.run(forward(dial, wish, connections)));
     return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/record_json.hpp"
 
+#include "base/brief.hpp"
 #include "lifecycle/documents.hpp"
 
 namespace berth::cli {
@@ -12,5 +13,10 @@ json::Object acquired_json(const Acquired& acquired) { return documents::acquire
 json::Object snapshot_json(const SnapshotRecord& snapshot) { return documents::snapshot(snapshot); }
 json::Object exec_json(const ExecRecord& exec) { return documents::exec(exec); }
 json::Object ledger_json(const LedgerEvent& event) { return documents::ledger(event); }
+
+std::string size_text(const SnapshotRecord& snapshot)
+{
+    return snapshot.bytes == 0 ? "-" : brief(Bytes{snapshot.bytes});
+}
 
 } // namespace berth::cli

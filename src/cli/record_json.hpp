@@ -16,6 +16,9 @@ namespace berth::cli {
 [[nodiscard]] json::Object exec_json(const ExecRecord& exec);
 [[nodiscard]] json::Object ledger_json(const LedgerEvent& event);
 
+/// Of a snapshot, for people; "-" while nobody has counted.
+[[nodiscard]] std::string size_text(const SnapshotRecord& snapshot);
+
 /// Null for none.
 [[nodiscard]] json::Value text_or_null(const std::string& text);
 [[nodiscard]] json::Value time_or_null(WallTime time);

@@ -22,7 +22,7 @@ constexpr RemoteVerb kVerbs[] = {
     {"stop", stop_verb},     {"pause", pause_verb}, {"resume", resume_verb},       {"rm", rm_verb},
     {"exec", exec_verb},     {"logs", logs_verb},   {"snapshot", snapshot_verb},   {"fork", fork_verb},
     {"cp", cp_verb},         {"shell", shell_verb}, {"snapshots", snapshots_verb}, {"restore", restore_verb},
-    {"events", events_verb}, {"port", port_verb},   {"kill", kill_verb},
+    {"events", events_verb}, {"port", port_verb},   {"kill", kill_verb},           {"input", input_verb},
 };
 
 /// About this machine and its program, whatever server there is.

@@ -73,11 +73,21 @@ int restore_verb(Server& server, int argc, char** argv);
 int events_verb(Server& server, int argc, char** argv);
 int shell_verb(Server& server, int argc, char** argv);
 int kill_verb(Server& server, int argc, char** argv);
+int input_verb(Server& server, int argc, char** argv);
 int port_verb(Server& server, int argc, char** argv);
 int exec_verb(Server& server, int argc, char** argv);
 int logs_verb(Server& server, int argc, char** argv);
 int cp_verb(Server& server, int argc, char** argv);
 
+/// Says how a sandbox was come by, in the words of the verbs here (session.hpp), as an answer tells it;
+/// `sandbox` is its id.
+void say_outcome(const json::Object& told, const std::string& sandbox);
+void say_unless_attached(const json::Object& told, const std::string& sandbox);
+/// The path of a sandbox that is made usable, as the verbs here do; said unless it ran.
+[[nodiscard]] Result<std::string> use(Server& server, const std::string& ref);
+
+/// The id of an exec by itself or the beginning of it; of none the newest.
+[[nodiscard]] Result<std::string> exec_of(Server& server, const std::string& sandbox, const std::string& ref);
 /// The error of a document {"error": …}; `otherwise` where it has none.
 [[nodiscard]] Error told_error(const json::Object& document, Error otherwise);
 [[nodiscard]] std::string text_of(const json::Object& object, std::string_view name);

@@ -54,7 +54,7 @@ Result<UniqueFd> aside()
 Result<int> upload_tree(Server& server, const CpWish& o, const CopyPath& from, const CopyPath& to,
                         HostSource source)
 {
-    BERTH_TRY(const auto sandbox, server.path_of(to.ref));
+    BERTH_TRY(const auto sandbox, use(server, to.ref));
     const std::string path = inside(to.path);
     const bool there = kind_there(server, o, sandbox, join(path, ".")) == "directory";
     const auto target = tree_target(path, there, from);
@@ -97,7 +97,7 @@ Result<int> upload(Server& server, const CpWish& o, const CopyPath& from, const 
         if (!opened) return fail_errno("opening {}", printable(from.path));
         source = opened.get();
     }
-    BERTH_TRY(const auto sandbox, server.path_of(to.ref));
+    BERTH_TRY(const auto sandbox, use(server, to.ref));
     const bool there = kind_there(server, o, sandbox, join(inside(to.path), ".")) == "directory";
     BERTH_TRY(const auto target, file_target(inside(to.path), there, from.name()));
     const ByteSource read = [source]() -> Result<std::string> {
@@ -113,7 +113,7 @@ Result<int> upload(Server& server, const CpWish& o, const CopyPath& from, const 
 
 Result<int> download(Server& server, const CpWish& o, const CopyPath& from, const CopyPath& to)
 {
-    BERTH_TRY(const auto sandbox, server.path_of(from.ref));
+    BERTH_TRY(const auto sandbox, use(server, from.ref));
     const std::string path = inside(from.path);
     if (kind_there(server, o, sandbox, join(path, ".")) == "directory")
         return download_tree(server, o, sandbox, from, to);

@@ -11,6 +11,7 @@
 #include "base/json_reader.hpp"
 #include "base/strings.hpp"
 #include "cli/exec_options.hpp"
+#include "cli/kill_options.hpp"
 #include "cli/remote.hpp"
 #include "cli/session.hpp"
 #include "sys/pty.hpp"
@@ -75,7 +76,7 @@ void pass_signals(const std::stop_token& stop, Server& server, const std::string
             body["signal"] = signal;
             (void)server.call("POST", exec + "/signal", json::dump(body));
         } else {
-            (void)server.call("DELETE", exec);
+            (void)server.call("DELETE", exec + "?grace_seconds=0");
         }
     }
 }
@@ -135,7 +136,15 @@ Result<int> run(Server& server, const Common& common, const std::string& ref, co
     if (!detach) ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     BERTH_TRY(const auto started, start(server, sandbox, spec));
     const auto id = text_of(started, "id");
+    if (!common.json) say_unless_attached(started, text_of(started, "sandbox"));
     if (detach) return common.json ? print_document(started) : print(id + "\n");
+    if (common.json) {
+        // The line that is the first here, too.
+        json::Object first{{"event", "exec"}, {"exec", id}};
+        for (const auto& member : started)
+            if (member.key() != "id") first[member.key()] = member.value();
+        if (const int failed = print_document(first); failed != 0) return failed;
+    }
     return attend(server, spec, sandbox + "/execs/" + http_client::url_encode(id), common.json, set);
 }
 
@@ -155,7 +164,45 @@ struct LogsWish {
     bool follow = false;
 };
 
-/// The id of an exec by itself or the beginning of it; of none the newest.
+Result<int> show_log(Server& server, const LogsWish& o)
+{
+    BERTH_TRY(const auto sandbox, server.path_of(o.ref));
+    BERTH_TRY(const auto id, exec_of(server, sandbox, o.exec));
+    FollowWish wish{
+        .exec = sandbox + "/execs/" + http_client::url_encode(id), .after = o.after, .wait = o.follow};
+    BERTH_TRY([[maybe_unused]] const auto seen, follow(server, wish, pass_on(o.common.json)));
+    return 0;
+}
+
+Result<int> end_exec(Server& server, const KillOptions& o)
+{
+    BERTH_TRY(const auto how, read_kill(o));
+    BERTH_TRY(const auto sandbox, server.path_of(o.ref));
+    BERTH_TRY(const auto id, exec_of(server, sandbox, o.exec));
+    const std::string path = sandbox + "/execs/" + http_client::url_encode(id);
+    json::Object out;
+    if (how.signal) {
+        BERTH_TRY(const auto known, server.call("GET", path));
+        const auto* const running = known.if_contains("running");
+        if (running == nullptr || !running->is_bool() || !running->get_bool())
+            return fail(Code::Conflict, "{} has ended: {}", id, printable(text_of(known, "outcome"), 80));
+        out["signal"] = *how.signal;
+        BERTH_CHECK(server.call("POST", path + "/signal", json::dump(out)));
+    } else {
+        const std::chrono::duration<double> grace = how.grace;
+        BERTH_CHECK(server.call("DELETE", fmt::format("{}?grace_seconds={}", path, grace.count())));
+        BERTH_TRY(const auto known, server.call("GET", path));
+        const auto* const outcome = known.if_contains("outcome");
+        out["outcome"] = outcome != nullptr ? *outcome : json::Value(nullptr);
+    }
+    if (!o.common.json) return print(id + "\n");
+    out["id"] = id;
+    out["sandbox"] = sandbox.substr(sandbox.rfind('/') + 1);
+    return print_document(out);
+}
+
+} // namespace
+
 Result<std::string> exec_of(Server& server, const std::string& sandbox, const std::string& ref)
 {
     BERTH_TRY(const auto listed, server.call("GET", sandbox + "/execs"));
@@ -171,42 +218,6 @@ Result<std::string> exec_of(Server& server, const std::string& sandbox, const st
         return fail(Code::Conflict, "'{}' stands for {} commands", printable(ref, 60), found.size());
     return found.back();
 }
-
-Result<int> show_log(Server& server, const LogsWish& o)
-{
-    BERTH_TRY(const auto sandbox, server.path_of(o.ref));
-    BERTH_TRY(const auto id, exec_of(server, sandbox, o.exec));
-    FollowWish wish{
-        .exec = sandbox + "/execs/" + http_client::url_encode(id), .after = o.after, .wait = o.follow};
-    BERTH_TRY([[maybe_unused]] const auto seen, follow(server, wish, pass_on(o.common.json)));
-    return 0;
-}
-
-Result<int> end_exec(Server& server, const Common& common, const std::string& ref, const std::string& exec,
-                     const std::string& signal)
-{
-    json::Object out;
-    out["signal"] = SIGKILL;
-    if (!signal.empty()) {
-        BERTH_TRY(const auto number, parse_signal(signal));
-        out["signal"] = number;
-    }
-    BERTH_TRY(const auto sandbox, server.path_of(ref));
-    BERTH_TRY(const auto id, exec_of(server, sandbox, exec));
-    const std::string path = sandbox + "/execs/" + http_client::url_encode(id);
-    BERTH_TRY(const auto known, server.call("GET", path));
-    const auto* const running = known.if_contains("running");
-    if (running == nullptr || !running->is_bool() || !running->get_bool())
-        return fail(Code::Conflict, "{} has ended: {}", id, printable(text_of(known, "outcome"), 80));
-    BERTH_CHECK(signal.empty() ? server.call("DELETE", path)
-                               : server.call("POST", path + "/signal", json::dump(out)));
-    if (!common.json) return print(id + "\n");
-    out["id"] = id;
-    out["sandbox"] = sandbox.substr(sandbox.rfind('/') + 1);
-    return print_document(out);
-}
-
-} // namespace
 
 int exec_verb(Server& server, int argc, char** argv)
 {
@@ -253,19 +264,15 @@ int shell_verb(Server& server, int argc, char** argv)
 int kill_verb(Server& server, int argc, char** argv)
 {
     CLI::App app(
-        "End one command of a sandbox on the server: KILL to it and to everything it started, or with\n"
-        "--signal that signal to the command.\n\n"
+        "End one command of a sandbox on the server: TERM to it and its group, and after a grace KILL to it\n"
+        "and to everything it started. With --signal only that signal is sent.\n\n"
         "Example:\n  berth kill mybox exec_01jd7f3 --server http://127.0.0.1:7600\n",
         "berth kill");
-    Common common;
-    std::string ref, exec, signal;
-    app.add_option("sandbox", ref, "The sandbox")->type_name("REF")->required();
-    app.add_option("exec", exec, "The command")->type_name("EXEC")->required();
-    app.add_option("-s,--signal", signal, "A name like TERM, or a number")->type_name("SIGNAL");
-    add_common(app, common);
-    if (const auto done = parse(app, common, argc, argv)) return *done;
-    const auto code = end_exec(server, common, ref, exec, signal);
-    return code ? *code : report(code.error(), common);
+    KillOptions o;
+    add_kill_options(app, o);
+    if (const auto done = parse(app, o.common, argc, argv)) return *done;
+    const auto code = end_exec(server, o);
+    return code ? *code : report(code.error(), o.common);
 }
 
 int logs_verb(Server& server, int argc, char** argv)

@@ -13,7 +13,7 @@ namespace {
 Result<int> run(Server& server, ForwardWish& wish)
 {
     BERTH_CHECK(check(wish));
-    BERTH_TRY(const auto sandbox, server.path_of(wish.sandbox));
+    BERTH_TRY(const auto sandbox, use(server, wish.sandbox));
     const std::string path = fmt::format("{}/ports/{}", sandbox, wish.port);
     constexpr std::size_t threads = 4; // a connection takes one until it stands
     BlockingPool pool(threads);

@@ -31,7 +31,9 @@ int each_verb(Server& server, int argc, char** argv, const Each& what)
     if (const auto done = parse(app, common, argc, argv)) return *done;
     return for_each_ref(common, refs, [&](const std::string& ref) -> Result<json::Object> {
         BERTH_TRY(const auto path, server.path_of(ref));
-        return server.call(what.method, path + what.action);
+        BERTH_TRY(auto told, server.call(what.method, path + what.action));
+        if (!common.json && told.contains("outcome")) say_outcome(told, text_of(told, "id"));
+        return told;
     });
 }
 
@@ -82,7 +84,7 @@ Result<int> create(Server& server, const CreateOptions& o)
     BERTH_TRY(auto body, create_body(o));
     BERTH_TRY(const auto made, server.call("POST", "/v1/sandboxes", std::move(body)));
     if (o.common.json) return print_document(made);
-    if (!o.quiet) say(fmt::format("{} {}", text_of(made, "outcome"), text_of(made, "id")));
+    if (!o.quiet) say_outcome(made, text_of(made, "id"));
     return print(text_of(made, "id") + "\n");
 }
 
@@ -148,7 +150,7 @@ int create_verb(Server& server, int argc, char** argv)
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
     app.add_option("--policy", o.policy, "A preset")->type_name("NAME");
-    app.add_option("--idle", o.idle, "How long without a command is idle")->type_name("TIME");
+    app.add_option("--idle", o.idle, "How long unused is idle")->type_name("TIME");
     app.add_option("--on-idle", o.on_idle, "What then: stop, snapshot-then-stop, destroy")
         ->type_name("ACTION");
     app.add_option("--lifetime", o.lifetime, "Destroy it after this time")->type_name("TIME");

@@ -167,7 +167,9 @@ int restore_verb(Server& server, int argc, char** argv)
     const auto make = [&]() -> Result<int> {
         BERTH_TRY(const auto path, snapshot_path(server, ref));
         BERTH_TRY(const auto made, server.call("POST", path + "/restore"));
-        return common.json ? print_document(made) : print(text_of(made, "id") + "\n");
+        if (common.json) return print_document(made);
+        say_outcome(made, text_of(made, "id"));
+        return print(text_of(made, "id") + "\n");
     };
     const auto code = make();
     return code ? *code : report(code.error(), common);

@@ -15,6 +15,7 @@ struct RestoreOptions {
     Common common;
     std::string snapshot;
     RestoreWish wish;
+    std::optional<std::string> root;
     bool quiet = false;
     bool dry_run = false;
 };
@@ -23,11 +24,13 @@ Result<int> pretend(Berth& berth, const RestoreOptions& o)
 {
     BERTH_TRY(const auto snapshot, berth.run(berth.lifecycle().find_snapshot(o.snapshot)));
     BERTH_TRY(const auto old, berth.store().find(snapshot.sandbox));
-    const bool in_place = old && old->live() && !o.wish.as_new && o.wish.name.empty() && o.wish.key.empty();
+    const bool in_place = old && old->live() && !o.wish.as_new && o.wish.name.empty() && o.wish.key.empty() &&
+                          o.wish.backend.empty();
+    const std::string on = o.wish.backend.empty() ? std::string{} : " on " + o.wish.backend;
     if (!o.common.json) {
         say(in_place ? fmt::format("would replace the files of {} ({}) by those of {} and end its processes",
                                    old->id(), to_string(old->state), snapshot.id)
-                     : fmt::format("would make a new sandbox from {}", snapshot.id));
+                     : fmt::format("would make a new sandbox{} from {}", on, snapshot.id));
         return 0;
     }
     json::Object document;
@@ -41,6 +44,11 @@ Result<int> restore(RestoreOptions& o, const CLI::App& app)
 {
     if (app.get_option("--name")->count() > 0) BERTH_CHECK(check_sandbox_name(o.wish.name));
     if (app.get_option("--key")->count() > 0) BERTH_CHECK(check_key(o.wish.key));
+    if (app.get_option("--backend")->count() > 0 && o.wish.backend.empty())
+        return fail(Code::Invalid, "--backend needs the name of a backend: berth doctor lists them");
+    if (o.root) {
+        BERTH_TRY(o.wish.root, parse_template(*o.root));
+    }
     BERTH_TRY(const auto berth, open_berth(o.common));
     BERTH_TRY(const auto built, find_template(berth->store(), o.snapshot));
     if (built) {
@@ -60,8 +68,9 @@ int restore_verb(int argc, char** argv)
 {
     CLI::App app(
         "Bring a snapshot back. Its sandbox becomes what it was then, and what it did since is lost; where\n"
-        "that one is gone, or with --new, --name or --key, a new sandbox is made from it.\n\n"
-        "Example:\n  berth restore snap_01jd7f3\n  berth restore snap_01jd7f3 --name second-try\n",
+        "that one is gone, or with --new, --name, --key or --backend, a new sandbox is made from it.\n\n"
+        "Example:\n  berth restore snap_01jd7f3\n  berth restore snap_01jd7f3 --name second-try\n"
+        "  berth restore snap_01jd7f3 --backend docker --template image:debian:12\n",
         "berth restore");
     RestoreOptions o;
     app.add_option("snapshot", o.snapshot, "An id, or a prefix of one; or a template that was built here")
@@ -70,6 +79,13 @@ int restore_verb(int argc, char** argv)
     app.add_flag("--new", o.wish.as_new, "A new sandbox, also while the old one lives");
     app.add_option("--name", o.wish.name, "Of the new sandbox")->type_name("NAME");
     app.add_option("--key", o.wish.key, "Of the new sandbox")->type_name("KEY");
+    app.add_option("--backend", o.wish.backend,
+                   "Where the new sandbox is made (default: where the snapshot was); the backend must\n"
+                   "know its kind, as all do that have archives with berth_workspace_tar")
+        ->type_name("NAME");
+    app.add_option("--template", o.root, "What it stands on there, where only its work comes along")
+        ->type_name("TEMPLATE")
+        ->needs("--backend");
     app.add_flag("-q,--quiet", o.quiet, "Print the id and nothing else");
     app.add_flag("--dry-run", o.dry_run, "Say what would be replaced, and replace nothing");
     add_common(app, o.common);

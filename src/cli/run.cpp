@@ -21,6 +21,7 @@
 #include "cli/sandbox_options.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
+#include "lifecycle/client.hpp"
 #include "sys/pty.hpp"
 
 namespace berth::cli {
@@ -123,7 +124,8 @@ int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec
 }
 
 /// On a backend without a way of its own: a sandbox is made, used once and removed. Whatever kills us on the
-/// way leaves one that is idle soon, and idle ones of this kind are destroyed by berth gc.
+/// way leaves one that is idle soon, whatever runs in it, and idle ones of this kind are destroyed by berth
+/// gc and by any server.
 Result<int> run_elsewhere(const RunOptions& o, SandboxSpec spec, ExecSpec exec)
 {
     BERTH_TRY(const auto berth, open_berth(o.common));
@@ -131,12 +133,14 @@ Result<int> run_elsewhere(const RunOptions& o, SandboxSpec spec, ExecSpec exec)
     AcquireRequest request;
     request.spec = std::move(spec);
     request.backend = o.sandbox.backend;
+    request.spec.labels[std::string(kClientLabel)] = "run";
     request.retention = {.idle = std::chrono::seconds(60), .on_idle = OnIdle::Destroy, .lifetime = {}};
     Progress progress;
     request.progress = [&](const std::string& what, std::uint64_t have, std::uint64_t of) {
         progress.tell(what, have, of);
     };
     BERTH_TRY(const auto made, berth->run(lifecycle.acquire(std::move(request))));
+    BERTH_TRY(const auto alive, take_client(berth->data(), made.record.id()));
     for (const auto& note : made.notes) say(note);
     auto code = attended_exec(*berth, o.common, made.record.id(), std::move(exec));
     if (auto gone = berth->run(lifecycle.destroy(made.record.id())); !gone)

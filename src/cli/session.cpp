@@ -35,18 +35,26 @@ int print(std::string_view text)
 
 int print_document(const json::Object& document) { return print(json::dump(document) + "\n"); }
 
+void say_outcome(const Outcome& outcome)
+{
+    std::string line = fmt::format("{} {}", outcome.tier, outcome.sandbox);
+    if (!outcome.snapshot.empty()) line += " from " + outcome.snapshot;
+    if (outcome.lost) line += fmt::format(", without the last {}", brief(*outcome.lost));
+    say(printable(line, 600));
+    if (!outcome.unsynced_since.empty())
+        say(fmt::format("the machine went down: what was written after {} may be damaged",
+                        printable(outcome.unsynced_since, 60)));
+    for (const auto& note : outcome.notes) say(printable(note, 600));
+}
+
 void say_outcome(const Acquired& acquired)
 {
-    std::string line = fmt::format("{} {}", to_string(acquired.tier), acquired.record.id());
-    if (acquired.tier == Tier::Restored) {
-        line += " from " + acquired.snapshot;
-        if (acquired.lost) line += fmt::format(", without the last {}", brief(*acquired.lost));
-    }
-    say(line);
-    if (acquired.unsynced_since)
-        say(fmt::format("the machine went down: what was written after {} may be damaged",
-                        rfc3339(*acquired.unsynced_since)));
-    for (const auto& note : acquired.notes) say(printable(note, 600));
+    say_outcome({.tier = std::string(to_string(acquired.tier)),
+                 .sandbox = acquired.record.id(),
+                 .snapshot = acquired.snapshot,
+                 .lost = acquired.lost,
+                 .unsynced_since = acquired.unsynced_since ? rfc3339(*acquired.unsynced_since) : "",
+                 .notes = acquired.notes});
 }
 
 int for_each_ref(const Common& common, const std::vector<std::string>& refs, const WorkOnOne& work,
@@ -87,6 +95,16 @@ Result<std::chrono::seconds> parse_seconds(std::string_view option, std::string_
 {
     BERTH_TRY(const auto time, parse_duration(text));
     if (time.count() <= 0) return fail(Code::Invalid, "{} must be longer than zero", option);
+    return std::chrono::ceil<std::chrono::seconds>(time);
+}
+
+Result<std::optional<std::chrono::seconds>> parse_seconds_or_never(std::string_view option,
+                                                                   std::string_view text)
+{
+    if (text == "never") return std::nullopt;
+    BERTH_TRY(const auto time, parse_duration(text));
+    if (time.count() <= 0)
+        return fail(Code::Invalid, "{} must be longer than zero: {} never takes it back", option, option);
     return std::chrono::ceil<std::chrono::seconds>(time);
 }
 

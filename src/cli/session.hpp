@@ -22,7 +22,18 @@ void clear_up(const Common& common, const std::string& ref);
 [[nodiscard]] int print(std::string_view text);
 [[nodiscard]] int print_document(const json::Object& document);
 
-/// Says how a sandbox was come by and what else there is to know: "attached sbx_…".
+/// How a sandbox was come by, here or by a server.
+struct Outcome {
+    std::string tier;
+    std::string sandbox;
+    std::string snapshot; ///< that it was made from; empty: none
+    std::optional<std::chrono::nanoseconds> lost{};
+    std::string unsynced_since{}; ///< empty: nothing is in doubt
+    std::vector<std::string> notes{};
+};
+
+/// Says it, and what else there is to know: "attached sbx_…".
+void say_outcome(const Outcome& outcome);
 void say_outcome(const Acquired& acquired);
 
 /// A verb's work on one sandbox: the document that tells of it, with "id".
@@ -36,5 +47,8 @@ using WorkOnOne = std::function<Result<json::Object>(const std::string& ref)>;
 
 /// A time of an option that must be longer than zero, in whole seconds, rounded up.
 [[nodiscard]] Result<std::chrono::seconds> parse_seconds(std::string_view option, std::string_view text);
+/// The same where "never" is a time, too: that is nothing.
+[[nodiscard]] Result<std::optional<std::chrono::seconds>> parse_seconds_or_never(std::string_view option,
+                                                                                 std::string_view text);
 
 } // namespace berth::cli

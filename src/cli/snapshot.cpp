@@ -28,9 +28,9 @@ Result<SnapshotAnswer> take(const Common& common, const std::string& ref, Snapsh
 void say_taken(const SnapshotAnswer& answer)
 {
     const auto& made = answer.record;
-    say(fmt::format("snapshot of {}: {}, {} in {}{}", made.sandbox, printable(made.kind),
-                    brief(Bytes{made.bytes}), brief(answer.elapsed),
-                    made.live_copy ? ", copied while its processes live" : ""));
+    const std::string size = made.bytes == 0 ? std::string{} : fmt::format(", {}", size_text(made));
+    say(fmt::format("snapshot of {}: {}{} in {}{}", made.sandbox, printable(made.kind), size,
+                    brief(answer.elapsed), made.live_copy ? ", copied while its processes live" : ""));
     for (const auto& note : answer.notes) say(printable(note, 600));
 }
 
@@ -56,7 +56,7 @@ Result<std::vector<SnapshotRecord>> listed(const Common& common, const std::opti
         BERTH_TRY(const auto record, berth->run(berth->lifecycle().find(*ref)));
         sandbox = record.id();
     }
-    BERTH_TRY(auto all, berth->store().snapshots(sandbox));
+    BERTH_TRY(auto all, berth->run(berth->lifecycle().snapshots(sandbox)));
     std::erase_if(all, [](const auto& one) { return one.internal; });
     return all;
 }
@@ -80,8 +80,8 @@ int list(const Common& common, const std::optional<std::string>& ref, bool quiet
     const auto now = system_clock().now();
     Table table({"ID", "SANDBOX", "KIND", "SIZE", "AGE", "NOTE"});
     for (const auto& one : *all)
-        table.add({one.id, one.sandbox, printable(one.kind), brief(Bytes{one.bytes}),
-                   brief(now - one.created), cell(one.note)});
+        table.add({one.id, one.sandbox, printable(one.kind), size_text(one), brief(now - one.created),
+                   cell(one.note)});
     return print(table.text());
 }
 
@@ -109,7 +109,7 @@ int remove(const Common& common, const std::vector<std::string>& refs, bool dry)
                 told["dry_run"] = true;
                 if (!common.json)
                     say(fmt::format("would remove {} of {} ({})", snapshot.id, snapshot.sandbox,
-                                    brief(Bytes{snapshot.bytes})));
+                                    size_text(snapshot)));
                 return told;
             }
             BERTH_CHECK((*berth)->run((*berth)->lifecycle().remove_snapshot(snapshot.id)));

@@ -104,6 +104,7 @@ Result<int> list(const TemplateOptions& o)
     BERTH_TRY(const auto berth, open_berth(o.common, Room::Reads));
     BERTH_TRY(const auto images, distribution::Images::open(berth->data()));
     BERTH_TRY(const auto all, images.list());
+    BERTH_CHECK(berth->run(berth->lifecycle().snapshots({}))); // counts those that nobody has
     BERTH_TRY(const auto built, list_templates(berth->store()));
     if (o.common.json) {
         json::Array out;
@@ -115,7 +116,7 @@ Result<int> list(const TemplateOptions& o)
             json::Object shown;
             shown["name"] = *template_name(one);
             shown["snapshot"] = one.id;
-            shown["bytes"] = one.bytes;
+            shown["bytes"] = snapshot_json(one).at("bytes");
             shown["created"] = rfc3339(one.created);
             templates.emplace_back(std::move(shown));
         }
@@ -127,7 +128,7 @@ Result<int> list(const TemplateOptions& o)
         table.add({cell(one.name.empty() ? "-" : one.name, 120), one.digest.substr(0, 12),
                    brief(Bytes{one.bytes}), brief(system_clock().now() - one.created)});
     for (const auto& one : built)
-        table.add({cell(*template_name(one), 120), one.id, brief(Bytes{one.bytes}),
+        table.add({cell(*template_name(one), 120), one.id, size_text(one),
                    brief(system_clock().now() - one.created)});
     return print(table.text());
 }

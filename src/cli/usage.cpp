@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/shell_quoted.hpp"
 #include "base/strings.hpp"
 #include "cli/app.hpp"
 #include "cli/exec_options.hpp"
@@ -18,7 +19,41 @@ using Names = std::vector<std::string>;
 
 bool has(const Names& names, const std::string& one) { return std::ranges::find(names, one) != names.end(); }
 
-/// Not of this app, but the verb has it where it works on this machine.
+/// What people type who know other programs.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"list", "ls"},
+    {"ps", "ls"},
+    {"delete", "rm"},
+    {"remove", "rm"},
+    {"destroy", "rm"},
+    {"images", "template ls"},
+    {"build", "template build"},
+};
+
+/// The one of `names` that somebody who wrote `word` may have meant; of verbs also with the word behind it.
+std::string meant(std::string_view word, const Names& names)
+{
+    const auto* const known =
+        std::ranges::find(kElsewhere, word, &std::pair<std::string_view, std::string_view>::first);
+    if (known != std::end(kElsewhere)) {
+        std::string other(known->second);
+        if (has(names, other.substr(0, other.find(' ')))) return other;
+    }
+    return nearest(word, names);
+}
+
+/// Other words of the verb that have the option: "berth volume rm".
+Names having(const CLI::App& app, const std::string& option)
+{
+    Names out;
+    for (const auto* word : app.get_subcommands([](const CLI::App*) { return true; }))
+        if (has(option_names(*word), option))
+            out.push_back(fmt::format("{} {}", app.get_name(), word->get_name()));
+    return out;
+}
+
+/// Not of this app, nor of a word behind it, but the verb has it where it works on this machine: then this
+/// is the app of a server.
 bool only_here(const CLI::App& app, const std::string& option)
 {
     for (const auto& shape : verb_shapes())
@@ -36,6 +71,8 @@ std::string unknown_option(const CLI::App& app, int argc, char** argv)
         const std::string word = std::string(argv[i]).substr(0, std::string_view(argv[i]).find('='));
         if (!word.starts_with("-") || word.size() < 2 || has(names, word)) continue;
         if (!word.starts_with("--") && word.size() > 2) continue;
+        if (const auto others = having(app, word); !others.empty())
+            return fmt::format("{} is an option of {}", word, fmt::join(others, " and "));
         if (only_here(app, word)) return fmt::format("{} does not work with a server", word);
         // Every letter is one change away from every other: no suggestion for a short option.
         const std::string near = word.size() > 2 ? nearest(word, names) : std::string{};
@@ -43,6 +80,18 @@ std::string unknown_option(const CLI::App& app, int argc, char** argv)
                             : fmt::format("unknown option {}, did you mean {}?", printable(word, 80), near);
     }
     return {};
+}
+
+/// A word too many; of create it is what the sandbox was to be called.
+std::string word_too_many(const CLI::App& app, const std::string& word)
+{
+    const auto text = fmt::format("unexpected argument '{}'", printable(word, 80));
+    if (app.get_name() != "berth create") return text;
+    Names ways;
+    for (const char* option : {"--name", "--key"})
+        if (has(option_names(app), option))
+            ways.push_back(fmt::format("{} {}", option, printable(shell_quoted(word), 80)));
+    return fmt::format("{}: say {}", text, fmt::join(ways, " or "));
 }
 
 /// "berth key" wants a word behind it and has another one, or none.
@@ -55,7 +104,7 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv)
     for (int i = 1; i < argc; ++i) {
         const std::string_view word = argv[i];
         if (word.starts_with('-')) continue;
-        const std::string near = nearest(word, words);
+        const std::string near = meant(word, words);
         return fmt::format("{} has no '{}'{}", app.get_name(), printable(word, 80),
                            near.empty() ? ": it has " + all : fmt::format(", did you mean {}?", near));
     }
@@ -73,7 +122,7 @@ bool asks_json(int argc, char** argv)
 
 std::optional<int> own_failure(std::string_view verb)
 {
-    if (verb == "run" || verb == "exec" || verb == "shell") return kOwnFailure;
+    if (verb == "run" || verb == "exec" || verb == "shell" || verb == "input") return kOwnFailure;
     return std::nullopt;
 }
 
@@ -84,7 +133,7 @@ std::string unknown_verb(std::string_view word)
                            printable(word, 80));
     Names names;
     for (const auto& verb : verbs()) names.emplace_back(verb.name);
-    const std::string near = nearest(word, names);
+    const std::string near = meant(word, names);
     return near.empty() ? fmt::format("unknown verb '{}' (see berth --help)", printable(word, 80))
                         : fmt::format("unknown verb '{}', did you mean {}?", printable(word, 80), near);
 }
@@ -96,8 +145,7 @@ std::string wrong_words(const CLI::App& app, const CLI::ParseError& error, int a
     if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
         text = unknown_option(app, argc, argv);
         const auto extra = app.remaining(true);
-        if (text.empty() && !extra.empty())
-            text = fmt::format("unexpected argument '{}'", printable(extra.front(), 80));
+        if (text.empty() && !extra.empty()) text = word_too_many(app, extra.front());
     } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && behind.empty() &&
                app.get_require_subcommand_min() > 0) {
         text = unknown_word(app, argc, argv);

@@ -39,6 +39,7 @@ int exec_verb(int argc, char** argv);
 int mind_verb(int argc, char** argv);
 int shell_verb(int argc, char** argv);
 int logs_verb(int argc, char** argv);
+int input_verb(int argc, char** argv);
 int kill_verb(int argc, char** argv);
 int cp_verb(int argc, char** argv);
 int port_verb(int argc, char** argv);

@@ -64,9 +64,9 @@ struct SnapshotRecord {
     std::string backend;
     std::string parent; ///< the snapshot before it, or the one the sandbox was made from
     std::string note;
-    std::string file;   ///< the payload in its directory, where the kind has one
-    std::string sha256; ///< of that file
-    std::uint64_t bytes = 0;
+    std::string file;        ///< the payload in its directory, where the kind has one
+    std::string sha256;      ///< of that file
+    std::uint64_t bytes = 0; ///< of the disk that it takes; zero: nobody has looked (Lifecycle::snapshots)
     bool live_copy = false;
     bool internal = false; ///< a step of something else (a fork): nobody is shown it
     WallTime created{};

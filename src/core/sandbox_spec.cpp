@@ -41,9 +41,10 @@ Result<std::string> absolute(std::string_view path, std::string_view cwd)
 /// Targets berth itself fills: a mount there would undo a wall or be undone by one.
 bool reserved_target(std::string_view target)
 {
-    for (const std::string_view top : {"/proc", "/sys", "/dev"})
+    for (const std::string_view top : {"/proc", "/sys", "/dev", "/.berth"})
         if (target == top || (target.starts_with(top) && target[top.size()] == '/')) return true;
-    return false;
+    // Where a keeper is put into a container that somebody else made.
+    return target.starts_with("/.berth-");
 }
 
 constexpr std::string_view kTemplates = "host, live, a directory, a tar file or an image";
@@ -88,7 +89,8 @@ Status check_target(const std::string& target, const std::string& what)
 {
     if (target == "/") return fail(Code::Invalid, "cannot mount {} over /", printable(what));
     if (reserved_target(target))
-        return fail(Code::Invalid, "cannot mount over {}: berth makes /proc, /sys and /dev itself", target);
+        return fail(Code::Invalid, "cannot mount over {}: berth makes /proc, /sys, /dev and /.berth itself",
+                    printable(target));
     return {};
 }
 

@@ -31,10 +31,10 @@ struct SnapshotRequest {
 /// One that was taken.
 struct SnapshotTaken {
     std::string kind;
-    std::uint64_t bytes = 0;
-    std::string sha256;     ///< of the one file in the directory, where the kind has one; else empty
-    std::string file;       ///< its name; empty: the kind keeps no file
-    bool live_copy = false; ///< processes went on running; else those of the sandbox were ended
+    std::uint64_t bytes = 0; ///< zero: it was not looked at (core/weighs_snapshots.hpp)
+    std::string sha256;      ///< of the one file in the directory, where the kind has one; else empty
+    std::string file;        ///< its name; empty: the kind keeps no file
+    bool live_copy = false;  ///< processes went on running; else those of the sandbox were ended
     std::chrono::nanoseconds elapsed{0};
     std::vector<std::string> notes; ///< what is not part of it
 };

@@ -26,6 +26,7 @@ struct LedgerQuery {
     std::size_t limit = 1000;
     std::string sandbox; ///< empty: of all
     std::string type;    ///< empty: any
+    bool newest = false; ///< the last ones of those, in their order all the same
 };
 
 struct RecordQuery {
@@ -39,8 +40,9 @@ struct RecordQuery {
     std::size_t limit = 1000;
 };
 
-/// The durable memory of sandboxes. What a call wrote is on disk when it returns, but for add_exec; several
-/// processes may use one store at once. Calls block: a program with an event loop makes them on its pool.
+/// The durable memory of sandboxes. What a call wrote is on disk when it returns, but for add_exec and touch;
+/// several processes may use one store at once. Calls block: a program with an event loop makes them on its
+/// pool.
 class Store {
 public:
     virtual ~Store() = default;
@@ -58,7 +60,8 @@ public:
     /// `first` gives its key up, `second` takes it: both or neither. Conflict as for update().
     [[nodiscard]] virtual Result<SandboxRecord> replace(SandboxRecord first, SandboxRecord second,
                                                         std::vector<LedgerEvent> events) = 0;
-    /// It was used now: says so without disturbing whoever changes the record.
+    /// It was used now: says so without disturbing whoever changes the record. On disk with what is written
+    /// after it.
     [[nodiscard]] virtual Status touch(const std::string& id, WallTime used, WallTime due) = 0;
     [[nodiscard]] virtual Result<std::optional<SandboxRecord>> find(const std::string& id) = 0;
     /// The live one.
@@ -94,6 +97,8 @@ public:
     [[nodiscard]] virtual Result<std::optional<SnapshotRecord>> find_snapshot(const std::string& id) = 0;
     /// Of one sandbox, newest first; of all when `sandbox` is empty. Internal ones too.
     [[nodiscard]] virtual Result<std::vector<SnapshotRecord>> snapshots(const std::string& sandbox) = 0;
+    /// How much it takes, of one that was recorded without. Already gone is success.
+    [[nodiscard]] virtual Status size_snapshot(const std::string& id, std::uint64_t bytes) = 0;
     /// Already gone is success.
     [[nodiscard]] virtual Status remove_snapshot(const std::string& id, std::vector<LedgerEvent> events) = 0;
 

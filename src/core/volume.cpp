@@ -37,7 +37,10 @@ Result<Volume> parse_volume(std::string_view text)
         return fail(Code::Invalid, "bad volume '{}': write it like cache:/var/cache:rw",
                     printable(text, 120));
     const std::string_view target = rest.substr(colon + 1);
-    if (target.front() != '/' || target.find(':') != std::string_view::npos)
+    if (const auto mode = target.rfind(':'); target.front() == '/' && mode != std::string_view::npos)
+        return fail(Code::Invalid, "bad volume '{}': '{}' is neither ro nor rw", printable(text, 120),
+                    printable(target.substr(mode + 1), 40));
+    if (target.front() != '/')
         return fail(Code::Invalid, "bad volume '{}': the target must be an absolute path",
                     printable(text, 120));
     volume.name = rest.substr(0, colon);

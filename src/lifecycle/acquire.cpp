@@ -3,13 +3,15 @@
 
 #include <sys/stat.h>
 
+#include "base/brief.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "core/admit.hpp"
-#include "core/exo_hash.hpp"
+#include "core/exo_spec.hpp"
 #include "core/spec_hash.hpp"
+#include "core/tells_user.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/key.hpp"
 #include "lifecycle/lifecycle.hpp"
@@ -33,6 +35,62 @@ Status check(const AcquireRequest& request)
     return validate(probe);
 }
 
+/// When it was moved away from where what is asked for would find it; nothing: it was not, or was never that.
+/// The ledger knows as what it was made.
+Result<std::optional<WallTime>> moved_from(Store& store, const SandboxRecord& record,
+                                           const std::string& backend, const std::string& hash)
+{
+    BERTH_TRY(const auto moves, store.ledger({.sandbox = record.id(), .type = "berth.sandbox_moved"}));
+    if (moves.empty()) return std::optional<WallTime>{};
+    const auto text = [&](const char* name) -> std::string {
+        const auto* value = moves.front().data.if_contains(name);
+        return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string{};
+    };
+    if (text("from") != backend || text("spec_hash") != hash) return std::optional<WallTime>{};
+    return std::optional(moves.back().time);
+}
+
+/// What whoever loses a key to another specification is told.
+Result<std::string> why_superseded(Store& store, const SandboxRecord& old)
+{
+    const std::string& id = old.id();
+    if (old.state != State::Lost)
+        return fmt::format("{} had the key with another specification; it is kept for a day "
+                           "(berth inspect {})",
+                           id, id);
+    BERTH_TRY(auto left, store.snapshots(id));
+    std::erase_if(left, [](const SnapshotRecord& one) { return one.internal; });
+    if (left.empty())
+        return fmt::format("{} had the key with another specification and was lost; it has no snapshot", id);
+    return fmt::format("{} had the key with another specification and was lost; its newest snapshot is {} "
+                       "(berth snapshots {})",
+                       id, left.front().id, id);
+}
+
+/// The newest word on how long a sandbox is kept counts, and silence is none.
+Retention newest_word(Retention known, const AcquireRequest& asked)
+{
+    const auto& said = asked.retention;
+    if (said.idle || asked.never_idle) {
+        known.idle = said.idle;
+        known.on_idle = said.on_idle;
+    }
+    if (said.lifetime || asked.never_old) known.lifetime = said.lifetime;
+    return known;
+}
+
+/// That the default user is somebody else in the image, where the backend tells that; empty: nobody says so.
+Task<std::string> note_of_user(Backend& where, const SandboxRecord& made)
+{
+    auto* const tells = dynamic_cast<TellsUser*>(&where);
+    if (tells == nullptr || made.spec.user != "user" || made.spec.root.kind == Template::Kind::Host ||
+        made.spec.root.kind == Template::Kind::Live)
+        co_return std::string{};
+    const auto who = co_await tells->runs_as(Lifecycle::handle(made));
+    if (!who || who->starts_with("user,")) co_return std::string{};
+    co_return fmt::format("the image has no account 'user': commands run as {}", *who);
+}
+
 } // namespace
 
 /// What a backend is asked for, with the record's volumes in their places.
@@ -44,7 +102,7 @@ Task<Result<CreateRequest>> Lifecycle::instance_wish(SandboxRecord& record)
     CreateRequest request(record.spec);
     request.labels = {.key = record.key,
                       .spec_hash = record.spec_hash,
-                      .exo_hash = {},
+                      .exo_hash = exo::hash_as_given(record.spec),
                       .owner = store_.owner(),
                       .created = clock_.now(),
                       .generation = record.generation};
@@ -96,8 +154,10 @@ Task<Error> Lifecycle::give_up(SandboxRecord record, Error error)
 Task<Result<SandboxRecord>> Lifecycle::supersede(SandboxRecord old, SandboxRecord record, Events told)
 {
     if (old.state == State::Lost) {
+        const std::string left =
+            old.latest_snapshot.empty() ? "no snapshot" : "its newest snapshot is " + old.latest_snapshot;
         told.push_back(events::other(old, "berth.sandbox_destroyed",
-                                     old.failure.empty() ? "lost, and no snapshot" : "lost; " + old.failure));
+                                     "lost; " + (old.failure.empty() ? left : old.failure)));
         old.state = State::Destroyed;
     } else {
         told.push_back(events::other(old, "berth.sandbox_superseded", record.id()));
@@ -158,6 +218,8 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
                          : co_await make_instance(std::move(keyed), std::nullopt, request.progress);
     if (!made) co_return std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
     hooks::kill_point("instance made");
+    if (auto note = co_await note_of_user(*where, *made); !note.empty())
+        answer.notes.push_back(std::move(note));
     if (request.accept && !*adopted) {
         auto accepted = co_await request.accept(*made);
         hooks::kill_point("sandbox judged");
@@ -197,7 +259,7 @@ Task<Result<SandboxRecord>> Lifecycle::finish_creating(SandboxRecord record)
     std::optional<SnapshotSource> from;
     if (!record.latest_snapshot.empty()) {
         BERTH_CO_TRY(auto snapshot, co_await find_snapshot(record.latest_snapshot));
-        BERTH_CO_TRY(from, co_await source_of(std::move(snapshot)));
+        BERTH_CO_TRY(from, co_await source_of(std::move(snapshot), record.backend));
     }
     const bool stands = found.health == Health::Healthy && found.state == State::Running;
     if (!stands && record.spec.labels.contains(std::string(kForkLabel)) && !from)
@@ -221,15 +283,9 @@ Task<Result<SandboxRecord>> Lifecycle::finish_creating(SandboxRecord record)
     co_return co_await change(std::move(record), Transition::Usable, std::move(usable));
 }
 
-/// How long a sandbox is kept is not what it is found by: the newest word counts, and silence is none.
-Task<Result<SandboxRecord>> Lifecycle::keep_for(SandboxRecord record, Retention asked)
+/// How long a sandbox is kept is not what it is found by.
+Task<Result<SandboxRecord>> Lifecycle::keep_for(SandboxRecord record, Retention wish)
 {
-    Retention wish = record.retention;
-    if (asked.idle) {
-        wish.idle = asked.idle;
-        wish.on_idle = asked.on_idle;
-    }
-    if (asked.lifetime) wish.lifetime = asked.lifetime;
     if (wish == record.retention) co_return record;
     record.retention = wish;
     record.due = record.deadline();
@@ -250,33 +306,42 @@ Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
         BERTH_CO_TRY(key_held, co_await lock("key:" + request.key));
     }
     const std::string hash = spec_hash(request.spec);
+    bool same = false; // what is known is what is asked for, here or where it was moved to
+    std::optional<WallTime> moved;
+    const auto compare = [&](Store& store, const SandboxRecord& record) -> Status {
+        same = record.spec_hash == hash && record.backend == request.backend;
+        if (same) return {};
+        BERTH_TRY(moved, moved_from(store, record, request.backend, hash));
+        same = moved.has_value();
+        return {};
+    };
     const auto existing = [&](Store& store) -> Result<std::optional<SandboxRecord>> {
         if (!request.key.empty()) {
             BERTH_TRY(auto keyed, store.find_key(request.key));
+            if (keyed) BERTH_CHECK(compare(store, *keyed));
             if (keyed || name.empty()) return keyed;
         }
         if (name.empty()) return std::optional<SandboxRecord>{};
         BERTH_TRY(auto named, store.list({.name = name, .limit = 1000}));
         if (named.empty()) return std::optional<SandboxRecord>{};
-        if (named.back().key != request.key || named.back().spec_hash != hash ||
-            named.back().backend != request.backend)
+        BERTH_CHECK(compare(store, named.back()));
+        if (named.back().key != request.key || !same)
             return fail(Code::Conflict, "a sandbox named '{}' exists with another configuration: {}",
                         printable(name, 60), named.back().id());
         return named.back();
     };
     BERTH_CO_TRY(auto known, co_await stored(existing));
     if (!known) co_return co_await create(std::move(request), std::nullopt, {});
-    if (known->spec_hash != hash || known->backend != request.backend) {
-        const std::string why = fmt::format("{} had the key with another specification; it is kept for a day "
-                                            "(berth inspect {})",
-                                            known->id(), known->id());
+    if (!same) {
+        BERTH_CO_TRY(const auto why,
+                     co_await stored([&](Store& store) { return why_superseded(store, *known); }));
         co_return co_await create(std::move(request), std::move(known), why);
     }
     std::optional<KeyLock> id_held;
     if (known->key.empty()) {
         BERTH_CO_TRY(id_held, co_await lock(known->id()));
     }
-    BERTH_CO_TRY(known, co_await keep_for(*std::move(known), request.retention));
+    BERTH_CO_TRY(known, co_await keep_for(*known, newest_word(known->retention, request)));
     // Nor are labels what it is found by.
     auto labels = request.spec.labels;
     labels.insert(known->spec.labels.begin(), known->spec.labels.end());
@@ -286,6 +351,11 @@ Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
         BERTH_CO_TRY(known, co_await stored([&](Store& store) { return store.update(*known, told); }));
     }
     BERTH_CO_TRY(auto resumed, co_await resume_tiers(*known, request.on_loss));
+    if (resumed && moved)
+        resumed->notes.push_back(
+            fmt::format("{0} was moved to {1} on {2}: berth move {0} --to {3} brings it back",
+                        printable(known->key.empty() ? name : known->key, 60), known->backend,
+                        rfc3339(*moved), request.backend));
     if (resumed) co_return *std::move(resumed);
     BERTH_CO_TRY(auto lost, co_await stored([&](Store& store) { return store.find(known->id()); }));
     if (!lost) co_return fail(Code::Conflict, "sandbox {} was forgotten meanwhile: try again", known->id());

@@ -39,7 +39,9 @@ struct AcquireRequest {
     SandboxSpec spec; ///< without an id
     std::string key;
     std::string backend = "local";
-    Retention retention;
+    Retention retention;     ///< of one that is known, what is not said stays as it is
+    bool never_idle = false; ///< takes its idle time back
+    bool never_old = false;  ///< and its lifetime
     OnStateLoss on_loss = OnStateLoss::Restore;
     MakeProgress progress{}; ///< of a new instance
     /// Asked of a new one before it is anybody's: where this fails it is destroyed, and whoever had the key
@@ -78,10 +80,11 @@ struct RestoreWish {
     bool as_new = false; ///< a new sandbox, also when the old one lives
     std::string name;
     std::string key;
-    std::string backend; ///< empty: that of the snapshot
+    std::string backend; ///< of a new one; empty: that of the snapshot
     // Of a new one; nothing: as the snapshot's sandbox had them.
     std::optional<std::vector<Volume>> volumes{};
     std::optional<policy::Limits> limits{}; ///< memory and cpus alone
+    std::optional<Template> root{};         ///< what it stands on, where not all of the root comes along
 };
 
 struct ForkWish {

@@ -4,7 +4,9 @@
 
 #include "base/brief.hpp"
 #include "base/encoding.hpp"
+#include "base/strings.hpp"
 #include "core/admit.hpp"
+#include "lifecycle/borrowed.hpp"
 #include "lifecycle/told_end.hpp"
 
 namespace berth::documents {
@@ -50,6 +52,7 @@ json::Object record(const SandboxRecord& one)
     out["key"] = text_or_null(one.key);
     out["backend"] = one.backend;
     out["native"] = text_or_null(one.native);
+    out["attachment"] = attachment_of(one);
     out["state"] = to_string(one.state);
     out["generation"] = one.generation;
     out["template"] = to_string(one.spec.root);
@@ -69,14 +72,21 @@ json::Object record(const SandboxRecord& one)
     return out;
 }
 
-json::Object acquired(const Acquired& one)
+json::Object outcome(const Acquired& one)
 {
-    json::Object out = record(one.record);
+    json::Object out;
     out["outcome"] = to_string(one.tier);
     out["snapshot"] = text_or_null(one.snapshot);
     out["lost_seconds"] = one.lost ? json::Value(std::chrono::duration<double>(*one.lost).count()) : nullptr;
     out["unsynced_since"] = time_or_null(one.unsynced_since.value_or(WallTime{}));
     out["notes"] = text_array(one.notes);
+    return out;
+}
+
+json::Object acquired(const Acquired& one)
+{
+    json::Object out = record(one.record);
+    for (auto& member : outcome(one)) out[member.key()] = std::move(member.value());
     return out;
 }
 
@@ -89,7 +99,7 @@ json::Object snapshot(const SnapshotRecord& one)
     out["backend"] = one.backend;
     out["parent"] = text_or_null(one.parent);
     out["note"] = text_or_null(one.note);
-    out["bytes"] = one.bytes;
+    out["bytes"] = one.bytes == 0 ? json::Value(nullptr) : json::Value(one.bytes);
     out["sha256"] = text_or_null(one.sha256);
     out["live_copy"] = one.live_copy;
     out["created"] = time_or_null(one.created);
@@ -144,6 +154,28 @@ json::Object event(const ExecEvent& one, bool timed_out)
     case ExecEvent::Kind::Start:
     case ExecEvent::Kind::Closed: break;
     }
+    return out;
+}
+
+json::Object yielded(const std::string& sandbox, const Yielded& one)
+{
+    json::Object out;
+    out["exec"] = one.exec;
+    out["sandbox"] = sandbox;
+    out["running"] = !one.status.has_value();
+    if (one.status) {
+        out["status"] = one.timed_out ? told_end(*one.status, true) : to_string(*one.status);
+        out["timed_out"] = one.timed_out;
+        if (const auto code = one.status->code()) out["code"] = *code;
+        if (const auto signal = one.status->signal()) out["signal"] = *signal;
+    }
+    if (one.taken) out["taken"] = *one.taken;
+    out["output"] = printable_utf8(one.output);
+    out["output_base64"] = base64_encode(one.output);
+    out["next_seq"] = one.next;
+    if (one.missing > 0) out["missing_bytes"] = one.missing;
+    if (one.original_tokens) out["original_tokens"] = *one.original_tokens;
+    out["waited_ns"] = one.waited.count();
     return out;
 }
 

@@ -1,6 +1,7 @@
 #include "lifecycle/events.hpp"
 
 #include "base/strings.hpp"
+#include "lifecycle/borrowed.hpp"
 
 namespace berth::events {
 
@@ -28,6 +29,26 @@ json::Array mounts_of(const SandboxSpec& spec)
     return out;
 }
 
+json::Array volumes_of(const SandboxSpec& spec)
+{
+    json::Array out;
+    for (const auto& volume : spec.volumes) {
+        json::Object one;
+        one["name"] = volume.name;
+        one["mount_path"] = volume.target;
+        one["mode"] = volume.writable ? "rw" : "ro";
+        out.emplace_back(std::move(one));
+    }
+    return out;
+}
+
+/// What was borrowed, in its backend's words, which are exo's where it has some; else by our own name of it.
+json::Value attachment(const SandboxRecord& record)
+{
+    if (auto told = attachment_of(record); !told.is_null()) return told;
+    return json::Object{{"type", record.backend}, {"id", record.native}};
+}
+
 } // namespace
 
 LedgerEvent created(const SandboxRecord& record)
@@ -39,6 +60,7 @@ LedgerEvent created(const SandboxRecord& record)
     out.data["image"] = to_string(record.spec.root);
     out.data["default_workdir"] = record.spec.workdir;
     out.data["file_system_mounts"] = mounts_of(record.spec);
+    out.data["durable_file_systems"] = volumes_of(record.spec);
     out.data["enable_networking"] = record.spec.policy.network != policy::Network::Off;
     if (record.retention.idle) out.data["idle_seconds"] = record.retention.idle->count();
     out.data["generation"] = record.generation;
@@ -55,6 +77,21 @@ LedgerEvent started(const SandboxRecord& record, std::string_view snapshot)
 
 LedgerEvent stopped(const SandboxRecord& record) { return make(record.id(), "sandbox_stopped"); }
 
+LedgerEvent attached(const SandboxRecord& record)
+{
+    auto out = other(record, "sandbox_attached", record.native);
+    out.data["attachment"] = attachment(record);
+    out.data["default_workdir"] = record.spec.workdir;
+    return out;
+}
+
+LedgerEvent detached(const SandboxRecord& record)
+{
+    auto out = other(record, "sandbox_detached", record.native);
+    out.data["attachment"] = attachment(record);
+    return out;
+}
+
 LedgerEvent snapshotted(const SnapshotRecord& snapshot)
 {
     auto out = make(snapshot.sandbox, "sandbox_snapshotted");
@@ -64,13 +101,19 @@ LedgerEvent snapshotted(const SnapshotRecord& snapshot)
     return out;
 }
 
-LedgerEvent exec_started(const ExecRecord& exec)
+LedgerEvent exec_started(const ExecRecord& exec, const ExecSpec& spec)
 {
     auto out = make(exec.sandbox, "sandbox_process_started");
     out.data["process_id"] = exec.id;
     json::Array argv;
     for (const auto& word : exec.argv) argv.emplace_back(printable_utf8(word));
     out.data["command"] = std::move(argv);
+    if (!exec.cwd.empty()) out.data["cwd"] = printable_utf8(exec.cwd);
+    out.data["mode"] = spec.terminal ? "pty" : "exec";
+    out.data["stdin"] = spec.input == ExecSpec::Stdin::Open ? "open" : "none";
+    // Every output is in a log as it comes, and no command ends with whoever started it.
+    out.data["output"] = "stream";
+    out.data["lifecycle"] = "detached";
     out.data["status"] = "running";
     return out;
 }

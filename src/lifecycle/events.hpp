@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/exec_spec.hpp"
 #include "core/snapshot.hpp"
 #include "core/store.hpp"
 
@@ -15,8 +16,11 @@ inline constexpr std::string_view kLost = "berth.sandbox_lost";
 /// `snapshot` is empty unless it was made from one.
 [[nodiscard]] LedgerEvent started(const SandboxRecord& record, std::string_view snapshot = {});
 [[nodiscard]] LedgerEvent stopped(const SandboxRecord& record);
+/// Of an instance that somebody else made.
+[[nodiscard]] LedgerEvent attached(const SandboxRecord& record);
+[[nodiscard]] LedgerEvent detached(const SandboxRecord& record);
 [[nodiscard]] LedgerEvent snapshotted(const SnapshotRecord& snapshot);
-[[nodiscard]] LedgerEvent exec_started(const ExecRecord& exec);
+[[nodiscard]] LedgerEvent exec_started(const ExecRecord& exec, const ExecSpec& spec);
 [[nodiscard]] LedgerEvent exec_ended(const ExecRecord& exec);
 /// Any other: "berth.sandbox_lost", with a reason where there is one.
 [[nodiscard]] LedgerEvent other(const SandboxRecord& record, std::string_view type,

@@ -66,7 +66,7 @@ Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec, ExecWish wish
     Status started;
     BERTH_CO_CHECK(co_await stored([&](Store& store) -> Status {
         if (wish.first) BERTH_CHECK(wish.first());
-        BERTH_CHECK(store.add_exec(record, sandbox.deadline(), {events::exec_started(record)}));
+        BERTH_CHECK(store.add_exec(record, sandbox.deadline(), {events::exec_started(record, spec)}));
         hooks::kill_point("exec recorded");
         using Reader = BlockingExec::Reader;
         if (at_once != nullptr)

@@ -7,6 +7,7 @@
 
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "lifecycle/client.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/move_mark.hpp"
@@ -37,6 +38,14 @@ void note(GcReport& report, std::string what, std::string object, std::string wh
 
 bool over(const GcWish& wish) { return wish.over != nullptr && *wish.over; }
 
+/// Nobody waits any more for what runs in a sandbox that was to be thrown away.
+bool deserted(const SandboxRecord& record, const std::string& data)
+{
+    if (!record.spec.labels.contains(std::string(kClientLabel))) return false;
+    const auto client = take_client(data, record.id());
+    return client && *client;
+}
+
 template <class T> Status status_of(const Result<T>& result)
 {
     if (result) return {};
@@ -59,9 +68,14 @@ Task<Status> Lifecycle::collect_one(SandboxRecord record, GcWish wish, GcReport&
     const bool in_use = record.state == State::Running || record.state == State::Paused;
     if (!keep.idle || now < record.last_used + *keep.idle) co_return Status{};
     if (!in_use && keep.on_idle != OnIdle::Destroy) co_return Status{};
-    if (in_use && !wish.dry_run) {
+    if (in_use && wish.dry_run) {
+        // A command whose end nobody recorded runs, or its end is recorded now, which is use: it stays.
+        BERTH_CO_TRY(const auto open,
+                     co_await stored([&](Store& store) { return store.execs(record.id(), true); }));
+        if (!open.empty()) co_return Status{};
+    } else if (in_use) {
         const auto running = co_await settle_execs(record);
-        if (!running || !running->empty()) {
+        if (!running || (!running->empty() && !deserted(record, data_))) {
             // Pinned by what runs in it, or not to be asked now: not idle.
             record.last_used = now;
             co_return co_await stored(
@@ -242,7 +256,8 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
 
 Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
 {
-    BERTH_CO_TRY(const auto all, co_await stored([&](Store& store) { return store.snapshots({}); }));
+    const auto listed = [](Store& store) { return store.snapshots({}); };
+    BERTH_CO_TRY(const auto all, wish.keep_bytes ? co_await snapshots({}) : co_await stored(listed));
     const auto now = clock_.now();
     std::map<std::string, std::size_t> kept;
     std::uint64_t total = 0;
@@ -275,7 +290,8 @@ Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
         }
         Status done;
         if (!wish.dry_run) done = co_await drop(snapshot, why);
-        if (done) report.bytes += snapshot.bytes;
+        // Layers are counted when they go, once nothing uses them.
+        if (done && (wish.dry_run || snapshot.kind != snapshot_kind::kLayer)) report.bytes += snapshot.bytes;
         note(report, "remove snapshot", snapshot.id, why, done);
     }
     // Payloads without a record: of one that was never finished, which whoever makes it has locked. One that

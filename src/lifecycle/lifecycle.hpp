@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,6 +47,13 @@ public:
     /// Destroyed already is success.
     Task<Result<SandboxRecord>> destroy(std::string ref);
     Task<Status> keep_alive(std::string ref);
+    /// Somebody uses it, in whatever way: it is not idle. `record` is as the store has it now. Written at
+    /// most once a second, synced with what comes later; where it cannot be noted, the use is none the worse.
+    Task<SandboxRecord> note_use(SandboxRecord record);
+    /// The same for something that takes long; how soon to say so again.
+    Task<std::chrono::nanoseconds> still_in_use(std::string id);
+    /// Says so again and again. Never returns: whoever has done what takes long cancels it.
+    Task<void> hold(std::vector<std::string> sandboxes);
 
     /// Borrows an instance that somebody else made; it is never stopped or destroyed by us.
     Task<Result<Acquired>> attach(std::string backend, std::string native, std::string name);
@@ -52,10 +61,13 @@ public:
 
     Task<Result<SnapshotAnswer>> snapshot(std::string ref, SnapshotWish wish);
     /// Back to what it was: a new instance first, then the old one goes. Without a living sandbox, or
-    /// when the wish has a key or a name of its own, a new one.
+    /// when the wish has a key, a name or a backend of its own, a new one.
     Task<Result<Acquired>> restore(std::string snapshot, RestoreWish wish);
     Task<Status> remove_snapshot(std::string snapshot);
     Task<Result<SnapshotRecord>> find_snapshot(std::string ref);
+    /// As the store lists them, and how much each takes, where its backend can tell: counted now and noted
+    /// where nobody has asked before.
+    Task<Result<std::vector<SnapshotRecord>>> snapshots(std::string sandbox);
     Task<Result<ForkAnswer>> fork(std::string ref, ForkWish wish);
 
     /// To another backend: the same sandbox in its next generation, with what the best common kind of
@@ -121,6 +133,7 @@ private:
     [[nodiscard]] Result<SandboxRecord> advance(SandboxRecord record, Transition transition) const;
     Task<Result<SandboxRecord>> change(SandboxRecord record, Transition transition, Events events);
 
+    Task<Status> tell_backend(const SandboxRecord& record);
     Task<Result<Parking*>> parking(std::string backend);
     /// Of a new sandbox: that of an instance that waits for it, or one of its own.
     [[nodiscard]] std::string new_id(const std::string& backend, const SandboxSpec& spec,
@@ -135,7 +148,7 @@ private:
     Task<Result<Begun>> begin_record(SandboxRecord record);
     Task<Error> give_up(SandboxRecord record, Error error);
     Task<Result<SandboxRecord>> supersede(SandboxRecord old, SandboxRecord record, Events events);
-    Task<Result<SandboxRecord>> keep_for(SandboxRecord record, Retention asked);
+    Task<Result<SandboxRecord>> keep_for(SandboxRecord record, Retention wish);
     Task<Result<Acquired>> create(AcquireRequest request, std::optional<SandboxRecord> old, std::string why);
     Task<Result<SandboxRecord>> finish_creating(SandboxRecord record);
     Task<Result<std::optional<Acquired>>> resume_tiers(SandboxRecord record, OnStateLoss on_loss);
@@ -155,7 +168,8 @@ private:
     Task<Status> forget_latest(SnapshotRecord gone);
     Task<Result<SandboxRecord>> settle_at(SandboxRecord old, SandboxRecord next, SnapshotRecord snapshot,
                                           MoveAnswer& answer);
-    Task<Result<SnapshotSource>> source_of(SnapshotRecord snapshot);
+    Task<Result<SnapshotSource>> source_of(SnapshotRecord snapshot, std::string backend);
+    Task<std::string> restorers_of(std::string kind);
 
     Task<Status> collect_due(GcWish wish, GcReport& report);
     Task<Status> collect_overdue(GcWish wish, GcReport& report);
@@ -173,6 +187,8 @@ private:
     std::string data_;
     const Clock& clock_;
     Lot* lot_ = nullptr;
+    std::mutex telling_;
+    std::map<std::string, SteadyTime> told_in_use_; ///< when a backend was told of one that it is in use
 };
 
 } // namespace berth

@@ -6,6 +6,7 @@
 #include "base/hooks.hpp"
 #include "base/strings.hpp"
 #include "core/spec_hash.hpp"
+#include "core/tells_image.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/move_mark.hpp"
@@ -44,16 +45,19 @@ Result<std::string> common_kind(const Backend& from, const Backend& to, const Sa
 
 /// What a kind of snapshot holds, and what it does not.
 void tell_fidelity(const SandboxSpec& spec, const std::string& kind, const std::string& tree,
-                   MoveAnswer& answer)
+                   const Backend& to, MoveAnswer& answer)
 {
     if (kind == snapshot_kind::kWorkspaceTar) {
         answer.carried.push_back(tree + " with all in it: contents, modes, links, times");
         answer.left.push_back(
             fmt::format("every change outside of {}: installed programs, /etc, /tmp", tree));
+        answer.left.emplace_back("extended attributes; hard links are files of their own now");
         if (spec.root.kind == Template::Kind::Host)
             answer.left.emplace_back("the programs of template host: they are the other machine's own");
     } else {
-        answer.carried.emplace_back("the whole root file system: contents, owners, modes, links, times");
+        answer.carried.emplace_back("the whole root file system: contents, owners, modes, links, times, the "
+                                    "users' extended attributes");
+        answer.left.push_back(fmt::format("holes of sparse files, where {} writes them out", to.name()));
     }
     for (const auto& mount : spec.mounts)
         answer.carried.push_back("the mount at " + mount.target + ", shown again");
@@ -61,6 +65,24 @@ void tell_fidelity(const SandboxSpec& spec, const std::string& kind, const std::
         answer.carried.push_back("the volume at " + volume.target + ", shown again");
     answer.left.emplace_back("processes and memory");
     answer.left.emplace_back("the logs of its execs");
+}
+
+/// What its image asks for its processes, which is not in its files. A workspace lands on a template that has
+/// an image of its own, or none.
+void tell_image(const ImageDefaults& asked, const std::string& kind, const Backend& to, MoveAnswer& answer)
+{
+    ImageDefaults along = asked;
+    const bool whole =
+        kind != snapshot_kind::kWorkspaceTar && dynamic_cast<const TellsImage*>(&to) != nullptr;
+    if (whole && !to.capabilities().can(Operation::Users)) {
+        along.user.clear();
+        if (const auto user = to_string(ImageDefaults{.env = {}, .workdir = {}, .user = asked.user});
+            !user.empty())
+            answer.left.push_back(
+                fmt::format("what its image asks for: {}, for {} has one user here", user, to.name()));
+    }
+    const auto words = to_string(along);
+    if (!words.empty()) (whole ? answer.carried : answer.left).push_back("what its image asks for: " + words);
 }
 
 json::Array texts(const std::vector<std::string>& all)
@@ -97,6 +119,8 @@ Task<Result<SandboxRecord>> Lifecycle::settle_at(SandboxRecord old, SandboxRecor
     told.data["bytes"] = snapshot.bytes;
     told.data["carried"] = texts(answer.carried);
     told.data["left"] = texts(answer.left);
+    told.data["notes"] = texts(answer.notes);
+    told.data["spec_hash"] = old.spec_hash; // by which it was found
     const Events all{events::started(next), std::move(told)};
     BERTH_CO_TRY(next, co_await stored([&](Store& store) { return store.update(next, all); }));
     hooks::kill_point("move: recorded");
@@ -122,22 +146,29 @@ Task<Result<MoveAnswer>> Lifecycle::move(std::string ref, MoveWish wish)
     BERTH_CO_TRY(answer.kind, common_kind(*here, *there, record.spec, wish.kind));
     // Of one that is stopped only the snapshot will know.
     const auto tree = co_await tar_snapshot::workspace_of(*here, handle(record), record.spec);
-    tell_fidelity(record.spec, answer.kind, tree.value_or("its workspace"), answer);
+    tell_fidelity(record.spec, answer.kind, tree.value_or("its workspace"), *there, answer);
+    if (auto* const tells = dynamic_cast<TellsImage*>(here)) {
+        BERTH_CO_TRY(const auto asked, co_await tells->image_defaults(handle(record)));
+        tell_image(asked, answer.kind, *there, answer);
+    }
     const auto begun = clock_.steady();
     // What is written after the snapshot would be lost.
     const bool still = record.state == State::Running && here->capabilities().can(Operation::Pause);
-    const auto go_on = [&]() -> Task<void> {
-        if (!still) co_return;
-        (void)co_await here->resume(handle(record));
-        (void)co_await stored([&](Store& store) { return move_mark::clear(store, record); });
+    // While it stands still the mark stays: whoever looks at it next lets it go on.
+    const auto go_on = [&](Error why) -> Task<Error> {
+        if (!still) co_return why;
+        auto done = co_await here->resume(handle(record));
+        if (done) done = co_await stored([&](Store& store) { return move_mark::clear(store, record); });
+        if (!done)
+            why.message += fmt::format("; its commands may stand still until it is used or berth gc runs: {}",
+                                       done.error().line());
+        co_return why;
     };
     if (still) {
         BERTH_CO_CHECK(co_await stored([&](Store& store) { return move_mark::set(store, record); }));
         hooks::kill_point("move: to be paused");
-        if (auto paused = co_await here->pause(handle(record)); !paused) {
-            co_await go_on();
-            co_return std::unexpected(std::move(paused).error());
-        }
+        if (auto paused = co_await here->pause(handle(record)); !paused)
+            co_return std::unexpected(co_await go_on(std::move(paused).error()));
         hooks::kill_point("move: paused");
     }
     if (record.state == State::Running && !still)
@@ -152,6 +183,7 @@ Task<Result<MoveAnswer>> Lifecycle::move(std::string ref, MoveWish wish)
     if (taken) {
         hooks::kill_point("move: taken");
         answer.bytes = taken->record.bytes;
+        for (const auto& note : taken->notes) answer.notes.push_back("its snapshot: " + note);
         moved = co_await settle_at(record, std::move(next), taken->record, answer);
         if (auto dropped = co_await drop(taken->record, "moved"); !dropped)
             answer.notes.push_back("its snapshot is left: " + dropped.error().line());
@@ -159,9 +191,9 @@ Task<Result<MoveAnswer>> Lifecycle::move(std::string ref, MoveWish wish)
         moved = std::unexpected(std::move(taken).error());
     }
     if (!moved) {
-        co_await go_on();
         co_return std::unexpected(
-            std::move(moved).error().while_doing(fmt::format("moving {} to {}", record.id(), wish.backend)));
+            (co_await go_on(std::move(moved).error()))
+                .while_doing(fmt::format("moving {} to {}", record.id(), wish.backend)));
     }
     answer.record = *std::move(moved);
     if (answer.kind == snapshot_kind::kWorkspaceTar)

@@ -26,10 +26,11 @@ Task<Status> Lifecycle::clear_parked(std::string name)
 
 Task<Result<std::string>> Lifecycle::park(std::string name, SandboxSpec shape, std::string snapshot)
 {
-    BERTH_CO_TRY(auto* const where, co_await parking(std::move(name)));
+    BERTH_CO_TRY(auto* const where, co_await parking(name));
     CreateRequest request(std::move(shape));
     const std::string id = make_sandbox_id(clock_);
     request.spec.id = id;
+    // Whoever claims it gives it a key and the hashes.
     request.labels = {.key = {},
                       .spec_hash = {},
                       .exo_hash = {},
@@ -38,7 +39,7 @@ Task<Result<std::string>> Lifecycle::park(std::string name, SandboxSpec shape, s
                       .generation = 1};
     if (!snapshot.empty()) {
         BERTH_CO_TRY(auto record, co_await find_snapshot(std::move(snapshot)));
-        BERTH_CO_TRY(request.from, co_await source_of(std::move(record)));
+        BERTH_CO_TRY(request.from, co_await source_of(std::move(record), std::move(name)));
     }
     BERTH_CO_CHECK(co_await where->park(std::move(request)));
     co_return id;

@@ -2,6 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 
+#include "lifecycle/borrowed.hpp"
 #include "lifecycle/events.hpp"
 #include "prove/prove.hpp"
 
@@ -11,10 +12,20 @@ namespace {
 
 constexpr std::string_view kProved = "berth.policy_proved";
 constexpr std::size_t kMostReceipts = 100; ///< of one sandbox at a time
+
+/// Nobody asked us for rules of one that somebody else made: there is nothing that could hold.
+Status refuse_borrowed(const SandboxRecord& record)
+{
+    if (!is_borrowed(record)) return {};
+    return fail(Code::Denied, "sandbox {} is {}, so there is nothing to prove", record.id(), kNoRules);
+}
+
 } // namespace
 
 Task<Result<prove::Receipt>> Proving::prove(std::string ref)
 {
+    BERTH_CO_TRY(const auto record, co_await lifecycle_.find(ref));
+    BERTH_CO_CHECK(refuse_borrowed(record));
     BERTH_CO_TRY(auto used, co_await lifecycle_.use(std::move(ref)));
     co_return co_await prove_now(std::move(used.record));
 }

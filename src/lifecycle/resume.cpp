@@ -5,7 +5,9 @@
 #include "base/brief.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
+#include "base/shell_quoted.hpp"
 #include "base/strings.hpp"
+#include "lifecycle/borrowed.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/stored.hpp"
@@ -28,13 +30,21 @@ Task<Result<std::optional<Acquired>>> Lifecycle::resume_tiers(SandboxRecord reco
     BERTH_CO_TRY(const auto found, co_await look(record));
     if (found.health == Health::Gone)
         co_return co_await recover(std::move(record), on_loss, "the backend says it is gone");
-    if (record.state == State::Attached) co_return Acquired{.record = record, .tier = Tier::Attached};
+    if (record.state == State::Lost && is_borrowed(record)) {
+        BERTH_CO_TRY(record, co_await follow_state(std::move(record), found.state));
+    }
+    if (record.state == State::Attached) {
+        const bool paused = found.state == State::Paused;
+        BERTH_CO_CHECK(co_await thaw_borrowed(*this, pool_, record, found.state));
+        co_return Acquired{.record = co_await note_use(std::move(record)),
+                           .tier = paused ? Tier::Started : Tier::Attached};
+    }
 
     const bool was_paused = record.state == State::Paused;
     BERTH_CO_TRY(record, co_await follow_state(std::move(record), found.state));
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
     if (found.state == State::Running)
-        co_return Acquired{.record = std::move(record), .tier = Tier::Attached};
+        co_return Acquired{.record = co_await note_use(std::move(record)), .tier = Tier::Attached};
     Acquired answer{.tier = Tier::Started};
     if (found.state == State::Paused) {
         BERTH_CO_CHECK(co_await where->resume(handle(record)));
@@ -136,7 +146,7 @@ Task<Result<Acquired>> Lifecycle::restored_from(SandboxRecord now, SandboxRecord
 Task<Result<SandboxRecord>> Lifecycle::replace_instance(SandboxRecord record, SnapshotRecord snapshot,
                                                         std::string why)
 {
-    BERTH_CO_TRY(auto source, co_await source_of(snapshot));
+    BERTH_CO_TRY(auto source, co_await source_of(snapshot, record.backend));
     const SandboxHandle before = handle(record);
     SandboxRecord next = record;
     ++next.generation;
@@ -183,11 +193,14 @@ Task<Result<std::optional<Acquired>>> Lifecycle::try_resume(std::string key)
 Task<Result<Acquired>> Lifecycle::use(std::string ref)
 {
     BERTH_CO_TRY(auto held, co_await find_locked(ref));
-    const std::string id = held.record.id();
+    const std::string id = held.record.id(), key = held.record.key;
     BERTH_CO_TRY(auto resumed, co_await resume_tiers(std::move(held.record), OnStateLoss::Restore));
     if (!resumed)
-        co_return fail(Code::NotFound, "sandbox {} is lost and has no snapshot: its work cannot be had back",
-                       id);
+        co_return fail(
+            Code::NotFound,
+            "sandbox {} is lost and has no snapshot: its work cannot be had back; {}berth rm {} removes it",
+            id, key.empty() ? "" : fmt::format("berth create --key {} makes a new one, ", shell_quoted(key)),
+            id);
     co_return *std::move(resumed);
 }
 

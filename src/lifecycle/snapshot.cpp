@@ -6,7 +6,9 @@
 #include "base/ids.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
+#include "core/admit.hpp"
 #include "core/spec_hash.hpp"
+#include "lifecycle/borrowed.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/key.hpp"
 #include "lifecycle/lifecycle.hpp"
@@ -17,6 +19,15 @@
 #include "lifecycle/template_note.hpp"
 
 namespace berth {
+
+namespace {
+
+bool holds(const std::vector<std::string>& kinds, const std::string& kind)
+{
+    return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+} // namespace
 
 std::vector<std::string> made_by(const Capabilities& have)
 {
@@ -73,7 +84,7 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
     BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
     const auto kinds = made_by(where->capabilities());
     if (kinds.empty()) co_return unsupported(Operation::Snapshot, where->name());
-    if (!wish.kind.empty() && std::ranges::find(kinds, wish.kind) == kinds.end())
+    if (!wish.kind.empty() && !holds(kinds, wish.kind))
         co_return fail(Code::Unsupported, "backend {} makes no snapshots of kind '{}': it makes {}",
                        where->name(), printable(wish.kind, 60), fmt::join(kinds, ", "));
     const std::string kind = wish.kind.empty() ? kinds.front() : wish.kind;
@@ -137,14 +148,28 @@ Task<Result<SnapshotAnswer>> Lifecycle::snapshot(std::string ref, SnapshotWish w
     co_return co_await take(std::move(record), std::move(wish));
 }
 
-/// Read and checked before anything is made from it.
-Task<Result<SnapshotSource>> Lifecycle::source_of(SnapshotRecord snapshot)
+/// In words, for somebody who asked another. A backend that cannot be opened here is none.
+Task<std::string> Lifecycle::restorers_of(std::string kind)
 {
-    BERTH_CO_TRY(auto* const where, co_await backend(snapshot.backend));
+    std::vector<std::string> able;
+    for (const auto& name : backends_.registry().names()) {
+        const auto where = co_await backend(name);
+        if (where && holds(restored_by((*where)->capabilities()), kind)) able.push_back(name);
+    }
+    if (able.empty()) co_return "no backend of this program restores it";
+    co_return fmt::format("it can be restored on {}", fmt::join(able, ", "));
+}
+
+/// Read and checked before anything is made from it.
+Task<Result<SnapshotSource>> Lifecycle::source_of(SnapshotRecord snapshot, std::string on)
+{
+    BERTH_CO_TRY(auto* const where, co_await backend(on));
     const auto accepted = restored_by(where->capabilities());
-    if (std::ranges::find(accepted, snapshot.kind) == accepted.end())
-        co_return fail(Code::Unsupported, "snapshot {} is a {}: backend {} restores {}", snapshot.id,
-                       snapshot.kind, where->name(), fmt::join(accepted, ", "));
+    if (!holds(accepted, snapshot.kind))
+        co_return fail(Code::Unsupported, "snapshot {} is a {}: backend {} restores {}; {}", snapshot.id,
+                       snapshot.kind, on,
+                       accepted.empty() ? "none" : fmt::format("{}", fmt::join(accepted, ", ")),
+                       co_await restorers_of(snapshot.kind));
     const std::string root = snapshot_directory();
     BERTH_CO_CHECK(co_await pool_.call([&] { return payload::check(root, snapshot); }));
     co_return SnapshotSource{
@@ -172,10 +197,11 @@ Task<Result<std::optional<KeyLock>>> Lifecycle::new_names(std::string name, std:
 Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
 {
     if (!wish.key.empty()) BERTH_CO_CHECK(check_key(wish.key));
+    if (!wish.backend.empty()) BERTH_CO_CHECK(backends_.registry().check(wish.backend));
     BERTH_CO_TRY(const auto snapshot, co_await find_snapshot(ref));
-    const bool named = !wish.name.empty() || !wish.key.empty();
+    const bool own = !wish.name.empty() || !wish.key.empty() || !wish.backend.empty();
     BERTH_CO_TRY(const auto old, co_await stored([&](Store& s) { return s.find(snapshot.sandbox); }));
-    if (old && old->live() && !wish.as_new && !named) {
+    if (old && old->live() && !wish.as_new && !own) {
         BERTH_CO_TRY(auto held, co_await find_locked(old->id()));
         if (held.record.state == State::Attached)
             co_return fail(Code::Denied, "sandbox {} is borrowed and cannot be replaced", held.record.id());
@@ -185,9 +211,12 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
         co_return answer;
     }
     BERTH_CO_TRY(const auto name_held, co_await new_names(wish.name, {wish.name}));
-    BERTH_CO_TRY(auto source, co_await source_of(snapshot));
     SandboxRecord record;
+    record.backend = wish.backend.empty() ? snapshot.backend : wish.backend;
+    BERTH_CO_TRY(auto source, co_await source_of(snapshot, record.backend));
     record.spec = snapshot.spec;
+    if (wish.root) record.spec.root = *std::move(wish.root);
+    record.spec.labels.erase(std::string(kAttachmentLabel)); // what is made of a borrowed one is ours
     record.spec.name = wish.name;
     if (!wish.name.empty()) record.spec.hostname.clear();
     if (wish.volumes) {
@@ -198,14 +227,19 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
         record.spec.policy.limits.memory = wish.limits->memory;
         record.spec.policy.limits.cpus = wish.limits->cpus;
     }
+    if (record.backend != snapshot.backend) {
+        // What the one held, the other may not. The backend decides again, and says what it does not hold.
+        BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
+        std::vector<std::string> unheld;
+        BERTH_CO_CHECK(admit(record.spec, where->capabilities().holds, unheld));
+    }
     std::optional<KeyLock> key_held;
     if (!wish.key.empty()) {
         BERTH_CO_TRY(key_held, co_await lock("key:" + wish.key));
     }
-    record.spec.id = new_id(snapshot.backend, record.spec, snapshot.id);
+    record.spec.id = new_id(record.backend, record.spec, snapshot.id);
     record.spec_hash = spec_hash(record.spec);
     record.key = wish.key;
-    record.backend = snapshot.backend;
     record.native = record.spec.id;
     record.latest_snapshot = snapshot.id;
     // How long a build may take says nothing about what is made of it.
@@ -284,14 +318,15 @@ Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
     BERTH_CO_TRY(auto held, co_await find_locked(ref));
     BERTH_CO_TRY(const auto found, co_await look(held.record));
     BERTH_CO_TRY(const auto source, co_await follow_state(std::move(held.record), found.state));
-    if (source.state != State::Running && source.state != State::Stopped && source.state != State::Paused)
+    if (source.state != State::Running && source.state != State::Stopped && source.state != State::Paused &&
+        source.state != State::Attached)
         co_return fail(Code::Conflict, "sandbox {} is {}: it cannot be forked", source.id(),
                        to_string(source.state));
     const auto begun = clock_.steady();
     BERTH_CO_TRY(auto taken, co_await take(source, {.kind = {}, .note = "fork", .internal = true}));
     ForkAnswer answer{.live_copy = taken.record.live_copy, .bytes = taken.record.bytes, .notes = taken.notes};
     Status failed;
-    auto from = co_await source_of(taken.record);
+    auto from = co_await source_of(taken.record, source.backend);
     if (!from) failed = std::unexpected(from.error());
     for (std::size_t i = 0; failed && i < wish.count; ++i) {
         SandboxRecord record;
@@ -299,6 +334,7 @@ Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
         record.spec.id = make_sandbox_id(clock_);
         record.spec.name = names[i];
         record.spec.hostname.clear();
+        record.spec.labels.erase(std::string(kAttachmentLabel));
         record.spec.labels[std::string(kForkLabel)] = source.id();
         record.spec_hash = spec_hash(record.spec);
         record.backend = source.backend;

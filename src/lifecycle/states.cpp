@@ -72,6 +72,10 @@ Task<Result<SandboxRecord>> Lifecycle::resume(std::string ref)
     BERTH_CO_CHECK(refuse_ended(held.record));
     BERTH_CO_TRY(const auto found, co_await look(held.record));
     BERTH_CO_TRY(auto record, co_await follow_state(std::move(held.record), found.state));
+    if (record.state == State::Attached) {
+        BERTH_CO_CHECK(co_await thaw_borrowed(*this, pool_, record, found.state));
+        co_return record;
+    }
     if (record.state == State::Running) co_return record;
     if (record.state != State::Paused)
         co_return fail(Code::Conflict, "sandbox {} is {}, not paused: berth start {} makes it run",
@@ -149,12 +153,24 @@ Task<Result<Acquired>> Lifecycle::attach(std::string name_of_backend, std::strin
     const std::string key = borrowed_key(name_of_backend, borrowed.native);
     BERTH_CO_TRY(const auto held, co_await lock("key:" + key));
     BERTH_CO_TRY(auto known, co_await stored([&](Store& store) { return store.find_key(key); }));
-    if (known) co_return Acquired{.record = *std::move(known), .tier = Tier::Attached};
+    auto* const tells = dynamic_cast<TellsBorrowed*>(where);
+    std::optional<Borrowed> is;
+    if (tells != nullptr) {
+        BERTH_CO_TRY(is, co_await tells->borrowed(borrowed));
+    }
+    if (known) {
+        SandboxRecord now = *known;
+        if (is) describe_borrowed(now, *is);
+        if (now == *known) co_return Acquired{.record = std::move(now), .tier = Tier::Attached};
+        BERTH_CO_TRY(now, co_await stored([&](Store& store) { return store.update(now, {}); }));
+        co_return Acquired{.record = std::move(now), .tier = Tier::Attached};
+    }
     // Let go before, and borrowed again: the same sandbox.
     BERTH_CO_TRY(auto before, co_await stored([&](Store& store) { return store.find(borrowed.sandbox); }));
     if (before && before->state == State::Detached) {
         if (!name.empty()) before->spec.name = name;
-        Events again{events::other(*before, "sandbox_attached", borrowed.native)};
+        if (is) describe_borrowed(*before, *is);
+        Events again{events::attached(*before)};
         BERTH_CO_TRY(auto record, co_await change(*std::move(before), Transition::Attach, std::move(again)));
         co_return Acquired{.record = std::move(record), .tier = Tier::Attached};
     }
@@ -165,8 +181,9 @@ Task<Result<Acquired>> Lifecycle::attach(std::string name_of_backend, std::strin
     record.backend = name_of_backend;
     record.native = borrowed.native;
     record.state = State::Attached;
+    if (is) describe_borrowed(record, *is);
     record.created = record.changed = record.last_used = clock_.now();
-    Events told{events::other(record, "sandbox_attached", borrowed.native)};
+    Events told{events::attached(record)};
     BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.insert(record, told); }));
     co_return Acquired{.record = std::move(record), .tier = Tier::Attached};
 }
@@ -182,7 +199,7 @@ Task<Result<SandboxRecord>> Lifecycle::detach(std::string ref)
     BERTH_CO_TRY(auto* const where, co_await backend(held.record.backend));
     BERTH_CO_CHECK(co_await where->release(handle(held.record)));
     hooks::kill_point("instance released");
-    Events told{events::other(held.record, "sandbox_detached", held.record.native)};
+    Events told{events::detached(held.record)};
     co_return co_await change(std::move(held.record), Transition::Detach, std::move(told));
 }
 

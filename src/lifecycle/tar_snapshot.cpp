@@ -1,5 +1,6 @@
 #include "lifecycle/tar_snapshot.hpp"
 
+#include "core/tells_image.hpp"
 #include "core/tells_workspace.hpp"
 #include "lifecycle/zstd_file.hpp"
 
@@ -26,6 +27,15 @@ Task<Result<Part>> part_of(Backend& backend, SandboxHandle sandbox, SandboxSpec 
     co_return Part{.tree = {.path = tree, .user = {}},
                    .file = kWorkspaceFile,
                    .note = fmt::format("only {} is part of it; memory and processes are not", tree)};
+}
+
+/// What its image asks for is not in its files.
+Task<Status> keep_defaults(Backend& backend, SandboxHandle sandbox, std::string directory)
+{
+    auto* const tells = dynamic_cast<TellsImage*>(&backend);
+    if (tells == nullptr) co_return Status{};
+    BERTH_CO_TRY(const auto asked, co_await tells->image_defaults(std::move(sandbox)));
+    co_return keep_image_defaults(directory, asked);
 }
 
 } // namespace
@@ -69,6 +79,7 @@ Task<Result<SnapshotTaken>> take(Backend& backend, SandboxHandle sandbox, Sandbo
     ArchiveOptions options;
     options.whole = request.kind == snapshot_kind::kRootTar;
     options.left_out = [&](const std::string&, std::string_view) { ++left_out; };
+    if (options.whole) BERTH_CO_CHECK(co_await keep_defaults(backend, sandbox, request.directory));
     BERTH_CO_CHECK(co_await backend.read_archive(std::move(sandbox), part.tree, std::move(options), sink));
     BERTH_CO_TRY(const auto written, file.finish());
     SnapshotTaken taken{.kind = request.kind,

@@ -8,7 +8,9 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "core/exec_reader.hpp"
+#include "core/write_id.hpp"
 #include "lifecycle/head_tail.hpp"
+#include "lifecycle/refusal.hpp"
 #include "lifecycle/told_end.hpp"
 
 namespace berth {
@@ -34,31 +36,34 @@ std::uint64_t next_write_id()
     return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-/// Types all of it, or as much as is taken until `until`.
-Task<Status> type(Backend& backend, SandboxHandle sandbox, std::string exec, std::string bytes,
-                  SteadyTime until)
+/// The bytes that were taken until `until`.
+Task<Result<std::size_t>> type(Backend& backend, SandboxHandle sandbox, std::string exec, YieldInput input,
+                               SteadyTime until)
 {
     boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor);
-    while (!bytes.empty()) {
-        BERTH_CO_TRY(const auto taken, co_await backend.write_input(sandbox, exec, next_write_id(), bytes));
-        bytes.erase(0, taken);
-        if (bytes.empty()) break;
-        if (now() >= until)
-            co_return fail(Code::Unavailable, "the command does not read: {} bytes were not taken",
-                           bytes.size());
+    std::uint64_t part = input.write.value_or(0) << kPartBits;
+    const auto id = [&] { return input.write ? part++ : next_write_id(); };
+    std::size_t taken = 0;
+    while (!input.bytes.empty()) {
+        BERTH_CO_TRY(const auto some, co_await backend.write_input(sandbox, exec, id(), input.bytes));
+        input.bytes.erase(0, some);
+        taken += some;
+        if (input.bytes.empty()) break;
+        if (now() >= until) co_return taken;
         timer.expires_after(kFullInterval);
         co_await timer.async_wait(boost::asio::use_awaitable);
     }
-    co_return Status{};
+    if (input.close) BERTH_CO_CHECK(co_await backend.close_input(sandbox, exec, id()));
+    co_return taken;
 }
 
 Task<Result<Yielded>> collect_and_finish(Lifecycle& lifecycle, Backend& backend, SandboxRecord sandbox,
                                          std::string exec, std::uint64_t from, std::chrono::nanoseconds time,
-                                         const YieldWish& wish)
+                                         YieldWish wish, std::optional<ExitStatus> ended)
 {
     const auto tokens = std::min(wish.max_tokens.value_or(kMostTokens), kMostTokens);
-    BERTH_CO_TRY(auto answer,
-                 co_await collect_output(backend, Lifecycle::handle(sandbox), exec, from, time, tokens));
+    BERTH_CO_TRY(auto answer, co_await collect_output(backend, Lifecycle::handle(sandbox), exec, from, time,
+                                                      tokens, std::move(ended)));
     if (answer.status) {
         answer.timed_out = co_await timed_out(lifecycle, sandbox, exec, *answer.status);
         BERTH_CO_CHECK(co_await lifecycle.finish_exec(sandbox, exec, *answer.status, answer.timed_out));
@@ -79,11 +84,11 @@ std::chrono::nanoseconds yield_time(YieldFor what, std::optional<std::chrono::na
 
 Task<Result<Yielded>> collect_output(Backend& backend, SandboxHandle sandbox, std::string exec,
                                      std::uint64_t from, std::chrono::nanoseconds time,
-                                     std::size_t max_tokens)
+                                     std::size_t max_tokens, std::optional<ExitStatus> ended)
 {
     const auto begun = now();
     const auto deadline = begun + time;
-    Yielded answer{.exec = exec};
+    Yielded answer{.exec = exec, .status = std::move(ended)};
     HeadTail output(std::max<std::size_t>(max_tokens, 1) * kBytesPerToken);
     ExecReader reader(backend, std::move(sandbox), std::move(exec), from);
     // At least one look, also when the time is over at once. What prints without end is left at the deadline.
@@ -109,24 +114,33 @@ Task<Result<Yielded>> yield_start(Lifecycle& lifecycle, SandboxRecord sandbox, E
     BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(sandbox.backend));
     BERTH_CO_CHECK(co_await lifecycle.exec(sandbox, spec));
     co_return co_await collect_and_finish(lifecycle, *backend, std::move(sandbox), std::move(spec.id), 0,
-                                          yield_time(YieldFor::Start, wish.time), wish);
+                                          yield_time(YieldFor::Start, wish.time), wish, std::nullopt);
 }
 
 Task<Result<Yielded>> yield_write(Lifecycle& lifecycle, SandboxRecord sandbox, std::string exec,
-                                  std::uint64_t next, std::string bytes, YieldWish wish)
+                                  std::uint64_t next, YieldInput input, YieldWish wish)
 {
     BERTH_CO_TRY(auto* const backend, co_await lifecycle.backend(sandbox.backend));
     const auto handle = Lifecycle::handle(sandbox);
-    const auto time = yield_time(bytes.empty() ? YieldFor::Poll : YieldFor::Write, wish.time);
-    if (!bytes.empty()) {
-        auto typed = co_await type(*backend, handle, exec, std::move(bytes), now() + time);
-        if (!typed) {
-            BERTH_CO_TRY(const auto ended, co_await backend->wait(handle, exec, now()));
-            if (!ended) co_return std::unexpected(std::move(typed).error());
+    const bool asked = input.asked();
+    const auto time = yield_time(asked ? YieldFor::Write : YieldFor::Poll, wish.time);
+    std::size_t taken = 0;
+    BERTH_CO_TRY(auto ended, co_await backend->wait(handle, exec, SteadyTime{}));
+    if (asked && !ended) {
+        auto typed = co_await type(*backend, handle, exec, std::move(input), now() + time);
+        if (typed) {
+            taken = *typed;
+        } else { // perhaps because it has ended meanwhile
+            BERTH_CO_TRY(ended, co_await backend->wait(handle, exec, SteadyTime{}));
+            if (!ended) co_return std::unexpected(refusal(std::move(typed).error(), exec));
         }
     }
-    co_return co_await collect_and_finish(lifecycle, *backend, std::move(sandbox), std::move(exec), next,
-                                          time, wish);
+    std::optional<ExitStatus> status;
+    if (ended) status = ended->status;
+    BERTH_CO_TRY(auto answer, co_await collect_and_finish(lifecycle, *backend, std::move(sandbox),
+                                                          std::move(exec), next, time, wish, status));
+    if (asked) answer.taken = taken;
+    co_return answer;
 }
 
 } // namespace berth

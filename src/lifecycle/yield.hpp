@@ -33,21 +33,32 @@ struct Yielded {
     std::uint64_t next = 0;                       ///< where the output goes on
     std::uint64_t missing = 0;                    ///< bytes the log itself has lost
     std::optional<std::uint64_t> original_tokens; ///< how many there were, when output was cut
+    std::optional<std::size_t> taken;             ///< of the bytes that were to be typed
     std::chrono::nanoseconds waited{0};
 };
 
+/// What is typed before the wait; nothing of it: only a look.
+struct YieldInput {
+    std::string bytes;
+    std::optional<std::uint64_t> write; ///< up to kMostWrites; the same again writes nothing twice
+    bool close = false;                 ///< behind the bytes comes their end
+    [[nodiscard]] bool asked() const { return !bytes.empty() || close; }
+};
+
 /// What the exec prints from `from` on, until the time is over or it has ended and everything is read.
+/// `ended`: how, where that is known already; it may lie before `from`.
 [[nodiscard]] Task<Result<Yielded>> collect_output(Backend& backend, SandboxHandle sandbox, std::string exec,
                                                    std::uint64_t from, std::chrono::nanoseconds time,
-                                                   std::size_t max_tokens);
+                                                   std::size_t max_tokens,
+                                                   std::optional<ExitStatus> ended = {});
 
 /// Starts a command in a sandbox that use() made usable.
 [[nodiscard]] Task<Result<Yielded>> yield_start(Lifecycle& lifecycle, SandboxRecord sandbox, ExecSpec spec,
                                                 YieldWish wish);
 
-/// Types `bytes`, none to only look; `next` is that of the last answer. A command that has ended takes none
-/// of them and its end is the answer; one without an input refuses.
+/// Types, or only looks; `next` is that of the last answer. What the command does not read in time it has not
+/// taken. One that has ended takes nothing and its end is the answer; one without an input refuses.
 [[nodiscard]] Task<Result<Yielded>> yield_write(Lifecycle& lifecycle, SandboxRecord sandbox, std::string exec,
-                                                std::uint64_t next, std::string bytes, YieldWish wish);
+                                                std::uint64_t next, YieldInput input, YieldWish wish);
 
 } // namespace berth

@@ -37,6 +37,14 @@ TEST(ExecLog, OfACommandThatWasNotStartedSaysWhy)
                              "in the sandbox: no-such-program\n"));
 }
 
+TEST(ExecLog, OfAnExecAloneSaysThatTheSandboxIsMissing)
+{
+    const auto ended = berth({"logs", "exec_01jd7f3"});
+    EXPECT_EQ(ended.code, 3);
+    EXPECT_EQ(ended.err,
+              "berth: exec_01jd7f3 is a command, no sandbox: write berth logs SANDBOX exec_01jd7f3\n");
+}
+
 TEST(ExecLog, IsFollowedFromAnotherProcess)
 {
     const Box box;

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "cli/box.hpp"
+#include "cli/documents.hpp"
 #include "cli/place.hpp"
 #include "cli/program.hpp"
 
@@ -77,6 +78,31 @@ TEST(Exec, TakesOptionsOnBothSidesOfTheSandbox)
     EXPECT_EQ(box.exec({}, {"printf", "%s %s", "--", "x"}).out, "-- x");
     EXPECT_EQ(berth({"exec", box.id(), "printf", "--", "x"}).code, 125);
     EXPECT_EQ(berth({"exec", box.id()}).code, 125);
+}
+
+TEST(Exec, RefusesACommandThatIsAnOptionAndSaysWhatToType)
+{
+    const Box box({"--name", "demo"});
+    const auto expect_told = [](const Words& behind, const std::string& line) {
+        Words args{"exec", "demo"};
+        args.insert(args.end(), behind.begin(), behind.end());
+        const auto ended = berth(args);
+        EXPECT_EQ(ended.code, 125) << line;
+        EXPECT_EQ(ended.err, "berth: options stand before the sandbox, or -- behind them: " + line + "\n");
+    };
+    expect_told({"--detach", "sleep", "5"}, "berth exec --detach demo -- sleep 5");
+    expect_told({"-it", "bash"}, "berth exec -it demo -- bash");
+    expect_told({"-w", "/tmp", "-e", "A=b c", "sh", "-c", "echo $A"},
+                "berth exec -w /tmp -e 'A=b c' demo -- sh -c 'echo $A'");
+    expect_told({"--timeout=5s"}, "berth exec --timeout=5s demo -- CMD…");
+    const auto json = berth({"exec", "demo", "--json", "echo", "hi"});
+    EXPECT_EQ(json.code, 125);
+    EXPECT_EQ(error_code(json), "invalid");
+    EXPECT_EQ(berth({"exec", "demo", "--help"}).out, berth({"exec", "--help"}).out);
+    EXPECT_EQ(berth({"exec", "demo", "-h"}).code, 0);
+    EXPECT_EQ(document({"inspect", "demo"}).at("execs").as_array().size(), 0u);
+    EXPECT_EQ(berth({"exec", "demo", "--", "--detach"}).code, 127);
+    EXPECT_EQ(berth({"exec", "demo", "printf", "%s", "--help"}).out, "--help");
 }
 
 TEST(Exec, KeepsTheStreamsApart)

@@ -170,6 +170,39 @@ TEST_F(Events, FollowEndsAtItsLimit)
     EXPECT_EQ(json_lines(berth({"events", "--follow", "--json", "--limit", "2"}).out).size(), 2u);
 }
 
+TEST_F(Events, TailIsTheLastOfThemInOrder)
+{
+    const auto id = create();
+    create();
+    const auto all = json_lines(berth({"events", "--json"}).out);
+    ASSERT_GE(all.size(), 4u);
+    EXPECT_EQ(json_lines(berth({"events", "--json", "--tail", "3"}).out),
+              std::vector<json::Value>(all.end() - 3, all.end()));
+    EXPECT_EQ(json_lines(berth({"events", "--json", "--tail", "10000"}).out), all);
+    EXPECT_EQ(berth({"events", "--tail", "0"}).out, "");
+    const auto of_one = json_lines(berth({"events", id, "--json"}).out);
+    EXPECT_EQ(json_lines(berth({"events", id, "--json", "--tail", "1"}).out),
+              std::vector<json::Value>{of_one.back()});
+    EXPECT_EQ(
+        json_lines(berth({"events", id, "--json", "--tail", "5", "--type", "sandbox_created"}).out).size(),
+        1u);
+    EXPECT_EQ(berth({"events", "--tail", "10001"}).code, 2);
+    EXPECT_THAT(berth({"events", "--tail", "2", "--limit", "1"}).err, HasSubstr("leave --limit out"));
+    EXPECT_THAT(berth({"events", "--tail", "2", "--after", "0"}).err, HasSubstr("leave --after out"));
+}
+
+TEST_F(Events, TailIsWhereFollowingBegins)
+{
+    create();
+    const auto id = create();
+    Started follower({.args = {"events", "--follow", "--json", "--tail", "1"}});
+    ASSERT_TRUE(follower.wait_for("sandbox_started"));
+    ASSERT_EQ(berth({"rm", id}).code, 0);
+    ASSERT_TRUE(follower.wait_for("berth.sandbox_destroyed"));
+    follower.signal(SIGINT);
+    EXPECT_EQ(follower.finish().out, berth({"events", "--json", "--tail", "2"}).out);
+}
+
 TEST_F(Gc, FindsNothingWhereNothingIs)
 {
     create();

@@ -9,6 +9,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class Snapshot : public Kept {
 protected:
@@ -42,7 +43,7 @@ TEST_F(Snapshot, DocumentTellsCopyBytesAndTime)
 {
     const auto told = document({"snapshot", create()});
     EXPECT_TRUE(told.at("live_copy").is_bool());
-    EXPECT_GE(told.at("bytes").as_int64(), 0);
+    EXPECT_TRUE(told.at("bytes").is_null()) << "nothing was copied, and nobody has counted";
     EXPECT_GT(told.at("elapsed_seconds").as_double(), 0);
     EXPECT_GE(told.at("notes").as_array().size(), 1u);
 }
@@ -78,6 +79,40 @@ TEST_F(Snapshot, CollectedByHowManyAreKept)
                 AllOf(HasSubstr("would"), HasSubstr(first)));
     EXPECT_EQ(berth({"gc", "--keep-last", "1"}).code, 0);
     EXPECT_EQ(berth({"snapshots", "-q"}).out, second + "\n");
+}
+
+TEST_F(Snapshot, CollectedByWhatTheyTake)
+{
+    const auto id = create();
+    const auto small = take(id);
+    ASSERT_EQ(
+        berth({"exec", id, "--", "dd", "if=/dev/urandom", "of=/home/user/big", "bs=1M", "count=3"}).code, 0);
+    const auto big = take(id);
+    const auto newest = take(id);
+    EXPECT_THAT(berth({"gc", "--keep-bytes", "2MiB", "--dry-run"}).out,
+                AllOf(HasSubstr(big), Not(HasSubstr(newest)), HasSubstr("would be freed")));
+    const auto listed = document({"snapshots"}).at("snapshots").as_array();
+    ASSERT_EQ(listed.size(), 3u);
+    EXPECT_EQ(listed[1].at("id").as_string(), big);
+    EXPECT_GE(listed[1].at("bytes").as_int64(), 3 << 20);
+    EXPECT_LT(listed[0].at("bytes").as_int64(), 1 << 20) << "what is new in it, not all that it shows";
+    EXPECT_THAT(berth({"snapshots"}).out, Not(HasSubstr(" 0 B")));
+    EXPECT_EQ(berth({"gc", "--keep-bytes", "2MiB"}).code, 0);
+    EXPECT_EQ(berth({"snapshots", "-q"}).out, newest + "\n" + small + "\n");
+}
+
+TEST_F(Restore, OnABackendThatDoesNotKnowTheKindNamesThoseThatDo)
+{
+    const auto snapshot = take(create());
+    const auto ended = berth({"restore", snapshot, "--backend", "e2b"});
+    EXPECT_NE(ended.code, 0);
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("is a berth_layer"), HasSubstr("it can be restored on local")));
+    EXPECT_EQ(document({"ls", "--all"}).at("sandboxes").as_array().size(), 1u);
+    EXPECT_EQ(berth({"restore", snapshot, "--backend", ""}).code, 2);
+    EXPECT_NE(berth({"restore", snapshot, "--backend", "lokal"}).code, 0);
+    const auto made = document({"restore", snapshot, "--backend", "local"});
+    EXPECT_EQ(made.at("outcome").as_string(), "restored");
+    EXPECT_EQ(document({"ls"}).at("sandboxes").as_array().size(), 2u) << "a new one";
 }
 
 TEST_F(Restore, RefusesBadNamesFirst)

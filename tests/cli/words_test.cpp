@@ -16,11 +16,11 @@ namespace {
 using testing::HasSubstr;
 using testing::IsSupersetOf;
 
-const Words kVerbs{"run",    "create",     "start",    "stop",        "pause",   "resume",  "rm",
-                   "ls",     "inspect",    "snapshot", "snapshots",   "restore", "fork",    "attach",
-                   "detach", "volume",     "events",   "gc",          "exec",    "shell",   "logs",
-                   "doctor", "policy",     "bench",    "conformance", "cp",      "port",    "serve",
-                   "key",    "completion", "version",  "move",        "kill",    "template"};
+const Words kVerbs{"run",    "create",     "start",    "stop",        "pause",   "resume",   "rm",
+                   "ls",     "inspect",    "snapshot", "snapshots",   "restore", "fork",     "attach",
+                   "detach", "volume",     "events",   "gc",          "exec",    "shell",    "logs",
+                   "doctor", "policy",     "bench",    "conformance", "cp",      "port",     "serve",
+                   "key",    "completion", "version",  "move",        "kill",    "template", "input"};
 
 TEST(Help, NamesEveryVerbAndStartsWithAnExample)
 {
@@ -104,6 +104,39 @@ TEST(Suggestion, BlamesNoOptionThatIsRight)
     EXPECT_EQ(berth({"key", "add", "--tenant", "x", "--nte", "y"}).err,
               "berth: unknown option --nte, did you mean --note? (see berth key add --help)\n");
     EXPECT_EQ(berth({"ls", "more"}).err, "berth: unexpected argument 'more' (see berth ls --help)\n");
+}
+
+TEST(Suggestion, ForAnOptionOfAnotherWordNamesThatWord)
+{
+    EXPECT_EQ(berth({"volume", "ls", "--key", "vol"}).err,
+              "berth: --key is an option of berth volume rm (see berth volume ls --help)\n");
+    EXPECT_EQ(berth({"snapshots", "demo", "--dry-run"}).err,
+              "berth: --dry-run is an option of berth snapshots rm (see berth snapshots --help)\n");
+    EXPECT_EQ(berth({"template", "ls", "--force"}).err,
+              "berth: --force is an option of berth template build (see berth template ls --help)\n");
+    const auto there = berth({"ls", "--all", "--server", "http://127.0.0.1:1"});
+    EXPECT_EQ(there.err, "berth: --all does not work with a server (see berth ls --help)\n");
+}
+
+TEST(Suggestion, ForTheWordsOfOtherPrograms)
+{
+    for (const auto& [word, meant] :
+         {std::pair{"list", "ls"}, std::pair{"ps", "ls"}, std::pair{"delete", "rm"},
+          std::pair{"remove", "rm"}, std::pair{"destroy", "rm"}, std::pair{"images", "template ls"},
+          std::pair{"build", "template build"}}) {
+        const auto ended = berth({word, "demo"});
+        EXPECT_EQ(ended.code, 2);
+        EXPECT_EQ(ended.err, fmt::format("berth: unknown verb '{}', did you mean {}?\n", word, meant));
+    }
+    EXPECT_THAT(berth({"volume", "list"}).err, HasSubstr("has no 'list', did you mean ls?"));
+}
+
+TEST(Suggestion, ForASandboxThatIsGivenAsAWord)
+{
+    const auto ended = berth({"create", "my box"});
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_EQ(ended.err, "berth: unexpected argument 'my box': say --name 'my box' or --key 'my box' (see "
+                         "berth create --help)\n");
 }
 
 TEST(Suggestion, ForAnOptionBeforeTheVerb)

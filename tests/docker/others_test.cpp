@@ -155,6 +155,58 @@ TEST_F(Exo, IsAdoptedWithItsWork)
     EXPECT_THAT(command("docker ps -aq --filter label=exo.sandbox.owner-pid=77"), IsEmpty());
 }
 
+TEST_F(Exo, WithAMountThroughALinkIsAdoptedAndFindsOurs)
+{
+    const std::string work = data_ + "-work";
+    std::filesystem::create_directories(work + "/real");
+    std::filesystem::create_directory_symlink(work + "/real", work + "/link");
+    std::filesystem::create_directories(work + "/real/d");
+    request_.spec.mounts = {
+        {.source = work + "/link/d", .target = "/d", .mode = Mount::Mode::ReadWrite, .workspace = false}};
+    // It hashes the path that its own prepared request has.
+    hash_ = exo::spec_hash({.image = "exo-test:1",
+                            .mounts = {{.host = work + "/real/d", .guest = "/d", .writable = true}},
+                            .file_systems = {},
+                            .network = false,
+                            .workdir = "/tmp"});
+    const auto theirs = run(hash_, "--network none -v " + work + "/real/d:/d");
+    command("docker exec " + theirs + " sh -c 'echo work > /d/note'");
+    const auto adopted = acquire(request_);
+    ASSERT_TRUE(adopted) << adopted.error().line();
+    EXPECT_EQ(adopted->tier, Tier::Attached);
+    EXPECT_EQ(shell(kKey, "cat /d/note"), "work\n");
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().destroy(kKey)));
+
+    ASSERT_TRUE(acquire(request_));
+    EXPECT_EQ(
+        command("docker ps -q --no-trunc --filter label=berth.sandbox.id --filter "
+                "label=exo.sandbox.spec-hash=" +
+                hash_),
+        command("docker ps -q --no-trunc --filter label=berth.sandbox.key=" + std::string("'") + kKey + "'"));
+    std::filesystem::remove_all(work);
+}
+
+TEST_F(Exo, WhoseMountIsNotWhatItsLabelsSayIsNotAdopted)
+{
+    const std::string work = data_ + "-work";
+    std::filesystem::create_directories(work + "/d");
+    std::filesystem::create_directories(work + "/other");
+    request_.spec.mounts = {
+        {.source = work + "/d", .target = "/d", .mode = Mount::Mode::ReadWrite, .workspace = false}};
+    hash_ = exo::spec_hash({.image = "exo-test:1",
+                            .mounts = {{.host = work + "/d", .guest = "/d", .writable = true}},
+                            .file_systems = {},
+                            .network = false,
+                            .workdir = "/tmp"});
+    const auto theirs = run(hash_, "--network none -v " + work + "/other:/d");
+    const auto refused = acquire(request_);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::Denied) << refused.error().line();
+    EXPECT_THAT(refused.error().line(), HasSubstr("shows something else at /d"));
+    EXPECT_EQ(status(theirs), "running");
+    std::filesystem::remove_all(work);
+}
+
 TEST_F(Exo, WhatFailsOnTheWayLeavesNothingInIt)
 {
     const auto theirs = run(hash_, "--network none --memory 64m --memory-swap 64m");
@@ -164,6 +216,22 @@ TEST_F(Exo, WhatFailsOnTheWayLeavesNothingInIt)
     EXPECT_THAT(refused.error().line(), HasSubstr("adopting container"));
     EXPECT_EQ(command("docker exec " + theirs + " sh -c 'ls -a / | grep -c berth- || true'"), "0");
     EXPECT_EQ(command("docker top " + theirs + " -o pid,args | grep -c keeper || true"), "0");
+    EXPECT_EQ(status(theirs), "running");
+}
+
+TEST_F(Exo, AnAdoptedOneThatIsPausedIsThawed)
+{
+    const auto theirs = run(hash_);
+    ASSERT_TRUE(acquire(request_));
+    command("docker pause " + theirs);
+    const auto seen = berth_->run(berth_->lifecycle().refresh(kKey));
+    ASSERT_TRUE(seen) << seen.error().line();
+    EXPECT_EQ(seen->state, State::Paused);
+    const auto resumed = berth_->run(berth_->lifecycle().resume(kKey));
+    ASSERT_TRUE(resumed) << resumed.error().line();
+    EXPECT_EQ(status(theirs), "running");
+    command("docker pause " + theirs);
+    EXPECT_EQ(shell(kKey, "echo here"), "here\n");
     EXPECT_EQ(status(theirs), "running");
 }
 

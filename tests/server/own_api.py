@@ -2,6 +2,8 @@
 """berth's own API below /v1. own_api.py BERTH [CHECK]"""
 import base64
 import json
+import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -130,12 +132,56 @@ def input_signals_and_timeouts(server: Server):
     late = run(server, box, "sleep", "1000", timeout_seconds=0.3)
     assert next(e for e in events(server, late) if e["event"] == "exit")["signal"] == 9
     killed = run(server, box, "sh", "-c", "sleep 1000 & sleep 1000")
-    assert ask(server, "DELETE", killed)[0] == 204
-    assert next(e for e in events(server, killed) if e["event"] == "exit")["signal"] == 9
+    assert ask(server, "DELETE", killed + "?grace_seconds=0")[0] == 204
+    assert ask(server, "GET", killed)[1]["outcome"] == "signal 9", "it answers when it has ended"
+    assert ask(server, "DELETE", killed)[0] == 204, "once more is success"
+    trapped = run(server, box, "sh", "-c", "trap 'exit 3' TERM; touch /tmp/up; while :; do sleep 0.05; done")
+    deadline = time.monotonic() + 60
+    while ask(server, "GET", box + "/stat?path=/tmp/up")[0] != 200:
+        assert time.monotonic() < deadline
+    for bad in ("x", "-1", "61", "1m", ""):
+        assert ask(server, "DELETE", trapped + "?grace_seconds=" + bad)[0] == 400, bad
+    assert ask(server, "DELETE", trapped + "?grace_seconds=30.5")[0] == 204
+    assert ask(server, "GET", trapped)[1]["outcome"] == "exit 3"
     pty = run(server, box, "sh", "-c", "until [ \"$(stty size)\" = '31 101' ]; do sleep 0.05; done; stty size",
               terminal={"rows": 30, "columns": 100}, timeout_seconds=120)
     assert ask(server, "POST", pty + "/size", {"rows": 31, "columns": 101})[0] == 204
     assert b"31 101" in output(events(server, pty), "pty")
+    ask(server, "DELETE", box)
+
+
+@check
+def turns_with_a_command(server: Server):
+    box = make(server)
+    cat = run(server, box, "cat", stdin=True)
+    said, after = "", 0
+    status, turn = ask(server, "POST", cat + "/yield", {"input": "one\n", "write": 1})
+    assert status == 200 and turn["running"] and turn["taken"] == 4, (status, turn)
+    assert ask(server, "POST", cat + "/yield", {"input": "one\n", "write": 1})[1]["taken"] == 4  # again: written once
+    while len(said) < 4:  # poll until it is all there
+        said, after = said + turn["output"], turn["next_seq"]
+        turn = ask(server, "POST", cat + "/yield", {"next_seq": after})[1]
+    assert said == "one\n" and turn["output"] == "" and turn["running"], (said, turn)
+    status, told = ask(server, "POST", cat + "/yield", {"input": "late", "write": 0})
+    assert status == 400 and "/write" in told["error"]["message"], (status, told)
+    begun = time.monotonic()
+    two = {"input_base64": base64.b64encode(b"two").decode(), "write": 2, "close": True, "next_seq": turn["next_seq"], "yield_ms": 30000}
+    status, turn = ask(server, "POST", cat + "/yield", two)
+    assert status == 200 and not turn["running"] and turn["code"] == 0 and turn["output"] == "two", (status, turn)
+    assert base64.b64decode(turn["output_base64"]) == b"two" and turn["sandbox"] in box and turn["exec"] in cat, turn
+    assert time.monotonic() - begun < 20, "an end is not waited out"
+    assert ask(server, "GET", cat)[1]["outcome"] == "exit 0"
+    status, turn = ask(server, "POST", cat + "/yield", {"input": "x", "next_seq": turn["next_seq"]})
+    assert status == 200 and turn["taken"] == 0 and turn["code"] == 0 and turn["output"] == "", (status, turn)
+    long = run(server, box, "sh", "-c", "seq 1 10000; sleep 1000")
+    turn = ask(server, "POST", long + "/yield", {"max_output_tokens": 10})[1]
+    assert turn["running"] and turn["original_tokens"] > 10000 and "bytes left out" in turn["output"], turn
+    status, told = ask(server, "POST", long + "/yield", {"input": "x"})
+    assert status == 409 and "reads no input" in told["error"]["message"], (status, told)
+    for wrong in ({"input": "x", "input_base64": "eA=="}, {"input_base64": "?"}, {"yield_ms": -1}, {"max_output_tokens": 0}, {"inputs": "x"}):
+        assert ask(server, "POST", long + "/yield", wrong)[0] == 400, wrong
+    assert ask(server, "POST", box + "/execs/exec_00000000000000000000000000/yield", {})[0] == 404
+    assert ask(server, "GET", long)[1]["running"], "nothing of this ends a command"
     ask(server, "DELETE", box)
 
 
@@ -167,9 +213,15 @@ def snapshots_and_forks(server: Server):
     status, made = ask(server, "POST", f"/v1/snapshots/{taken['id']}/restore", {})
     assert status == 201 and made["outcome"] == "restored", made
     assert ask(server, "GET", f"/v1/sandboxes/{made['id']}/files?path=/home/user/f")[1] == b"first"
+    status, again = ask(server, "POST", f"/v1/snapshots/{taken['id']}/restore", {"backend": made["backend"]})
+    assert status == 201 and again["backend"] == made["backend"] and again["id"] != made["id"], again
+    assert ask(server, "POST", f"/v1/snapshots/{taken['id']}/restore", {"backend": "elsewhere"})[0] == 403
+    assert ask(server, "POST", f"/v1/snapshots/{taken['id']}/restore", {"back": "local"})[0] == 400
+    listed = ask(server, "GET", "/v1/snapshots")[1]["snapshots"]
+    assert taken["bytes"] is None and [s["bytes"] > 0 for s in listed if s["id"] == taken["id"]] == [True], listed
     status, forks = ask(server, "POST", box + "/fork", {"count": 2})
     assert status == 201 and len(forks["sandboxes"]) == 2, forks
-    for one in [made, *forks["sandboxes"]]:
+    for one in [made, again, *forks["sandboxes"]]:
         ask(server, "DELETE", "/v1/sandboxes/" + one["id"])
     assert ask(server, "DELETE", "/v1/snapshots/" + taken["id"])[0] == 204
     assert ask(server, "DELETE", "/v1/snapshots/" + taken["id"])[0] == 404
@@ -188,6 +240,72 @@ def a_key_finds_the_same_sandbox_and_states_change(server: Server):
     seen = {e["type"] for e in ask(server, "GET", "/v1/events")[1]["events"] if e["sandbox"] == one["id"]}
     assert {"sandbox_created", "sandbox_stopped"} <= seen, seen
     ask(server, "DELETE", box)
+
+
+def head_of(server: Server, method: str, path: str, body: bytes | None = None) -> tuple[int, dict]:
+    status, head, _ = server.request(method, path, body, {"Authorization": "Bearer " + server.key})
+    return status, head
+
+
+def take_away(server: Server, box: str) -> None:
+    """As if somebody had removed its instance, and told nobody."""
+    native = ask(server, "GET", box)[1]["native"]
+    place = pathlib.Path(server.data).parent / "taken"
+    place.mkdir(exist_ok=True)
+    os.rename(f"{server.data}/sandbox/{native}", place / native)
+
+
+def collected(server: Server) -> None:
+    """The keepers whose directories were taken end."""
+    subprocess.run([server.program, "gc", "--data", server.data], check=True, capture_output=True)
+
+
+@check
+def one_that_is_gone_comes_back_and_every_answer_says_so(server: Server):
+    box = make(server)
+    file = box + "/files?path=/home/user/f"
+    ask(server, "PUT", file, body=b"first")
+    taken = ask(server, "POST", box + "/snapshots")[1]["id"]
+    ask(server, "PUT", file, body=b"second")
+    assert "berth-outcome" not in head_of(server, "GET", file)[1], "one that runs is nothing to tell"
+
+    take_away(server, box)
+    status, started = ask(server, "POST", box + "/execs", {"argv": ["cat", "f"]})
+    assert status == 201 and (started["outcome"], started["snapshot"]) == ("restored", taken), started
+    assert started["lost_seconds"] >= 0 and taken in started["notes"][0], started
+    assert output(events(server, f"{box}/execs/{started['id']}")) == b"first"
+    again = ask(server, "POST", box + "/execs", {"argv": ["true"]})[1]
+    assert (again["outcome"], again["snapshot"], again["notes"]) == ("attached", None, []), again
+
+    put = b"third"
+    for method, path, body, good in (("GET", file, None, 200), ("PUT", file, put, 204), ("GET", box + "/stat?path=/home/user/f", None, 200),
+                                     ("GET", box + "/directory?path=/home/user", None, 200), ("GET", box + "/archive?path=/home/user", None, 200),
+                                     ("GET", box + "/stat?path=/no/such", None, 404)):
+        take_away(server, box)
+        status, head = head_of(server, method, path, body)
+        assert status == good and head["berth-outcome"].startswith(f"restored {taken}; lost_seconds="), (method, path, status, head)
+        assert taken in head["berth-note"], head
+    ask(server, "PUT", file, body=put)
+    assert ask(server, "GET", file)[1] == put
+
+    ask(server, "POST", box + "/stop")
+    assert head_of(server, "GET", file)[1]["berth-outcome"] == "started"
+    ask(server, "POST", box + "/stop")
+    assert ask(server, "POST", box + "/execs", {"argv": ["true"]})[1]["outcome"] == "started"
+    ask(server, "DELETE", box)
+    ask(server, "DELETE", "/v1/snapshots/" + taken)
+    collected(server)
+
+
+@check
+def one_that_is_gone_without_a_snapshot_is_told_as_such(server: Server):
+    box = make(server)
+    take_away(server, box)
+    for method, path, wish in (("POST", "/execs", {"argv": ["true"]}), ("GET", "/files?path=/etc/passwd", None)):
+        status, told = ask(server, method, box + path, wish)
+        assert status == 404 and "has no snapshot" in told["error"]["message"], (status, told)
+    ask(server, "DELETE", box)
+    collected(server)
 
 
 @check

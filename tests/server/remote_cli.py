@@ -70,9 +70,55 @@ def a_command_is_truthful(server: Server):
     sent = "".join(f"line {i}\n" for i in range(20_000))
     assert good(berth(server, "exec", "-i", box, "--", "cat", input=sent)) == sent
     events = [json.loads(line) for line in good(berth(server, "exec", "--json", box, "--", "echo", "seen")).splitlines()]
-    assert [e["event"] for e in events if e["event"] != "start"] == ["stdout", "exit", "closed"], events
+    assert [e["event"] for e in events if e["event"] != "start"] == ["exec", "stdout", "exit", "closed"], events
+    assert (events[0]["sandbox"], events[0]["outcome"]) == (box, "attached") and events[0]["exec"].startswith("exec_"), events
     assert base64.b64decode(next(e["data"] for e in events if "data" in e)) == b"seen\n"
     good(berth(server, "rm", box))
+
+
+@check
+def what_is_lost_is_said_as_it_is_here(server: Server):
+    place = pathlib.Path(server.data).parent / "lost"
+    place.mkdir()
+    (place / "x").write_text("x")
+    box = make(server, "--key", "lost")
+    good(berth(server, "exec", box, "--", "sh", "-c", "echo a > f"))
+    snapshot = good(berth(server, "snapshot", box)).strip()
+    good(berth(server, "exec", box, "--", "sh", "-c", "echo b > f"))
+
+    def take_away() -> None:
+        native = json.loads(good(berth(server, "inspect", box, "--json")))["native"]
+        os.rename(f"{server.data}/sandbox/{native}", place / native)
+
+    def said(*words: str, **more) -> subprocess.CompletedProcess:
+        take_away()
+        ended = berth(server, *words, **more)
+        first, second, *_ = ended.stderr.splitlines()
+        assert first.startswith(f"berth: restored {box} from {snapshot}, without the last "), ended
+        assert second.startswith(f"berth: made anew from {snapshot}: "), ended
+        return ended
+
+    assert good(said("exec", box, "--", "cat", "f")) == "a\n"
+    assert good(said("exec", "-d", box, "--", "true")).startswith("exec_")
+    assert good(said("cp", f"{box}:f", "-")) == "a\n"
+    good(said("cp", str(place / "x"), f"{box}:/tmp/x"))
+    good(said("start", box))
+    assert good(said("create", "--key", "lost")).strip() == box
+    assert said("port", box, "9", "--stdio", input="").returncode == 7
+    take_away()
+    first = json.loads(good(berth(server, "exec", "--json", box, "--", "cat", "f")).splitlines()[0])
+    assert (first["event"], first["outcome"], first["snapshot"]) == ("exec", "restored", snapshot), first
+    # And by the words of the verb here.
+    take_away()
+    here = subprocess.run([server.program, "exec", "--data", server.data, box, "--", "cat", "f"], capture_output=True, text=True, check=True)
+    there = said("exec", box, "--", "cat", "f")
+    assert [line.split(" without")[0] for line in here.stderr.splitlines()[:1]] == [line.split(" without")[0] for line in there.stderr.splitlines()[:1]]
+    assert berth(server, "exec", box, "--", "true").stderr == "", "of one that runs nothing is said"
+    good(berth(server, "stop", box))
+    assert berth(server, "exec", box, "--", "true").stderr == f"berth: started {box}\n"
+    good(berth(server, "rm", box))
+    good(berth(server, "snapshots", "rm", snapshot))
+    subprocess.run([server.program, "gc", "--data", server.data], check=True, capture_output=True)
 
 
 @check
@@ -86,14 +132,14 @@ def a_detached_command_is_found_in_its_log(server: Server):
     assert good(berth(server, "logs", box, exec_id, "--follow")) == "one\ntwo\n"
     assert good(berth(server, "logs", box, exec_id, "--after", "1")) == "two\n"
     assert good(berth(server, "logs", box, exec_id[:25])).startswith("one\n")
-    for words, code in (((), 137), (("--signal", "TERM"), 143)):
+    for words, code in (((), 143), (("--grace", "0s"), 137), (("--signal", "TERM"), 143)):
         sleeper = good(berth(server, "exec", "-d", box, "--", "sleep", "1000")).strip()
         assert good(berth(server, "kill", box, sleeper, *words)).strip() == sleeper
         last = [json.loads(line) for line in good(berth(server, "logs", box, sleeper, "--follow", "--json")).splitlines()]
         assert next(e for e in last if e["event"] == "exit")["signal"] == code - 128, last
-        deadline = time.monotonic() + 60
-        while (again := berth(server, "kill", box, sleeper)).returncode != 4:
-            assert time.monotonic() < deadline, again
+        told = json.loads(good(berth(server, "kill", box, sleeper, "--json")))  # once more is success
+        assert told["id"] == sleeper and told["outcome"] == f"signal {code - 128}", told
+        assert berth(server, "kill", box, sleeper, "--signal", "TERM").returncode == 4
     assert berth(server, "kill", box, "exec_none").returncode == 3
     assert berth(server, "exec", box, "--", "no-such-program").returncode == 127
     for words in ((), ("--follow",)):

@@ -87,6 +87,71 @@ def server_count(server: Server) -> int:
 
 
 @check
+def to_be_found_again_or_copied_to_is_use(server: Server):
+    box = make(server, key="used", idle_seconds=3600)
+    here = cli(server, "create", "-q", "--key", "used here", "--idle", "1h").strip()
+
+    def counts(sandbox: str, what) -> None:
+        before = recorded(server, sandbox)["last_used"]
+        deadline = time.monotonic() + 60
+        while recorded(server, sandbox)["last_used"] == before:  # written once a second
+            assert time.monotonic() < deadline, what
+            what()
+
+    counts(box, lambda: ask(server, "POST", "/v1/sandboxes", {"key": "used", "idle_seconds": 3600}))
+    counts(box, lambda: ask(server, "GET", f"/v1/sandboxes/{box}/directory?path=/tmp"))
+    counts(here, lambda: cli(server, "create", "-q", "--key", "used here"))
+    counts(here, lambda: cli(server, "cp", f"{here}:/etc/hostname", "-"))
+    cli(server, "rm", box, here)
+
+
+def begun_upload(server: Server, box: str):
+    """That of a client that has sent a part of a file."""
+    s = server.connect()
+    s.sendall(f"PUT /v1/sandboxes/{box}/files?path=/tmp/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\n"
+              "Content-Length: 2\r\n\r\n1".encode())
+    return lambda: (s.sendall(b"2"), s.recv(4096), s.close())
+
+
+def begun_connection(server: Server, box: str):
+    listen = "import socket; s=socket.create_server(('127.0.0.1',9000)); c=s.accept()[0]; c.recv(1)"
+    status, _ = ask(server, "POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sh", "-c", f'setsid python3 -c "{listen}" </dev/null >/dev/null 2>&1 &']})
+    assert status == 201  # it ends at once: what listens is nobody's command
+    s = server.connect()
+    s.sendall(f"GET /v1/sandboxes/{box}/ports/9000 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\n"
+              "Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n".encode())
+    assert b" 101 " in s.recv(4096)
+    return s.close
+
+
+def begun_copy(server: Server, box: str):
+    running = subprocess.Popen([server.program, "cp", "--data", server.data, "-", f"{box}:/tmp/x"], stdin=subprocess.PIPE)
+    return lambda: (running.stdin.close(), running.wait(60))
+
+
+def begun_forward(server: Server, box: str):
+    running = subprocess.Popen([server.program, "port", "--data", server.data, box, "9000"], stdout=subprocess.PIPE)
+    assert running.stdout.readline()
+    return lambda: (running.terminate(), running.wait(60), running.stdout.close())
+
+
+@check
+def a_long_copy_or_connection_pins(server: Server):
+    ends = {}
+    for begin in (begun_copy, begun_upload, begun_forward, begun_connection):
+        box = make(server, idle_seconds=3)
+        ends[box] = begin(server, box)
+    twin = make(server, idle_seconds=3)
+    becomes(server, twin, "stopped")  # younger than any of them
+    for box in ends:
+        assert recorded(server, box)["state"] == "running", "it is in use"
+        ends[box]()
+    for box in ends:
+        becomes(server, box, "stopped")
+    cli(server, "rm", twin, *ends)
+
+
+@check
 def a_lifetime_ends_and_idle_ones_are_kept_or_destroyed_as_asked(server: Server):
     short = make(server, lifetime_seconds=1)
     gone = make(server, idle_seconds=1, on_idle="destroy")

@@ -68,6 +68,12 @@ public:
         strike_ = std::move(strike);
         doomed_.clear();
     }
+    /// Called with the first line of each request that changes something, before the engine gets it.
+    void before_changes(std::function<void(const std::string&)> call)
+    {
+        const std::scoped_lock lock(mutex_);
+        before_ = std::move(call);
+    }
     /// The request that was struck, by now; empty: it never came.
     [[nodiscard]] std::string struck()
     {
@@ -110,6 +116,7 @@ private:
                            line.find("/get ") != std::string::npos;
         if (line.starts_with("GET ") && !saves) return {};
         const std::scoped_lock lock(mutex_);
+        if (before_) before_(line);
         if (!strike_ || changes_-- != 0) return {};
         doomed_ = line.substr(0, line.find('?'));
         constexpr long some = 200'000;
@@ -182,6 +189,7 @@ private:
     long changes_ = 0;
     Moment moment_ = Moment::Asked;
     std::function<void()> strike_;
+    std::function<void(const std::string&)> before_;
     std::string doomed_; ///< the request, while it is on its way and after that
     std::jthread thread_;
 };

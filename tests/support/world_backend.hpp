@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "core/weighs_snapshots.hpp"
 #include "support/fake_backend.hpp"
 
 namespace berth {
@@ -22,27 +23,35 @@ struct World {
     };
     std::map<std::string, Instance> instances; ///< by native name
     std::map<std::string, std::vector<ExecInfo>> execs;
-    bool starters_live = true;    ///< of execs without an event
-    bool outage = false;          ///< nothing can be asked
-    int unresponsive = 0;         ///< so many inspections get no answer
-    bool create_fails = false;    ///< as a full disk would
-    std::set<std::string> others; ///< keys for which somebody else made an instance
+    std::vector<int> signals;                      ///< that were sent to any of them
+    std::function<void(ExecInfo&, int)> on_signal; ///< what it does; nothing where it is empty
+    bool starters_live = true;                     ///< of execs without an event
+    bool outage = false;                           ///< nothing can be asked
+    int unresponsive = 0;                          ///< so many inspections get no answer
+    bool create_fails = false;                     ///< as a full disk would
+    bool outage_at_snapshot = false;               ///< begins when one is asked for
+    std::set<std::string> others;                  ///< keys for which somebody else made an instance
     std::size_t creates = 0;
     std::size_t scans = 0;
+    std::size_t kept_alive = 0;       ///< so often it was told that one is in use
     std::function<void()> after_scan; ///< what happens while somebody reads the answer
+    std::string name = "world";
     std::vector<std::string> restores{"world"};
+    bool holds = true;      ///< what a policy asks for
+    bool counts = true;     ///< what a snapshot takes, as it is taken
+    std::size_t weighs = 0; ///< how often it did later
 };
 
-class WorldBackend final : public FakeBackend {
+class WorldBackend final : public FakeBackend, public WeighsSnapshots {
 public:
     explicit WorldBackend(std::shared_ptr<World> world) : world_(std::move(world)) {}
 
-    [[nodiscard]] std::string_view name() const override { return "world"; }
+    [[nodiscard]] std::string_view name() const override { return world_->name; }
     [[nodiscard]] Capabilities capabilities() const override
     {
         Capabilities out;
         for (const auto feature : policy::all_features())
-            if (feature != policy::Feature::NetworkOpen)
+            if (world_->holds && feature != policy::Feature::NetworkOpen)
                 out.holds.set(feature, policy::Tier::Outside, "the world's word");
         out.operations = {Operation::Stop, Operation::Pause, Operation::Snapshot};
         out.snapshots = {"world"};
@@ -50,6 +59,12 @@ public:
         return out;
     }
 
+    Task<Status> keep_alive(SandboxHandle, std::chrono::seconds) override
+    {
+        if (world_->outage) co_return down();
+        ++world_->kept_alive;
+        co_return Status{};
+    }
     Task<Result<SandboxHandle>> create(CreateRequest request) override
     {
         if (world_->outage) co_return down();
@@ -71,6 +86,10 @@ public:
         world_->instances[id] = {
             .state = State::Running, .spec = request.spec, .labels = request.labels, .from = "somebody else"};
         co_return SandboxHandle{.sandbox = id, .native = id};
+    }
+    Task<Result<SandboxHandle>> attach(std::string native) override
+    {
+        co_return SandboxHandle{.sandbox = "sbx_01m7hsc93cf719eztd8hj9etad", .native = std::move(native)};
     }
     Task<Status> destroy(SandboxHandle sandbox) override
     {
@@ -109,9 +128,18 @@ public:
                 one = {.id = exec, .running = false, .status = ExitStatus::unknown(), .events = 2};
         co_return Status{};
     }
+    Task<Status> signal(SandboxHandle sandbox, std::string exec, int signo) override
+    {
+        if (world_->outage) co_return down();
+        world_->signals.push_back(signo);
+        for (auto& one : world_->execs[sandbox.native])
+            if (one.id == exec && one.running && world_->on_signal) world_->on_signal(one, signo);
+        co_return Status{};
+    }
     Task<Status> kill(SandboxHandle sandbox, std::string exec) override
     {
         if (world_->outage) co_return down();
+        world_->signals.push_back(SIGKILL);
         for (auto& one : world_->execs[sandbox.native])
             if (one.id == exec && one.running) {
                 one.running = false;
@@ -138,12 +166,19 @@ public:
     Task<Status> resume(SandboxHandle sandbox) override { co_return set(sandbox, State::Running); }
     Task<Result<SnapshotTaken>> snapshot(SandboxHandle, SnapshotRequest request) override
     {
+        if (world_->outage_at_snapshot) world_->outage = true;
         if (world_->outage) co_return down();
         std::ofstream(request.directory + "/payload") << "bytes of the world";
         co_return SnapshotTaken{.kind = request.kind,
-                                .bytes = 18,
+                                .bytes = world_->counts ? 18u : 0u,
                                 .sha256 = "47ca8e3f8ce3ad46c9c4c5ee6d4a6fb9e4ac5ae5ed7cf0ffcf7b2b7d5bb1c1a0",
                                 .file = {}};
+    }
+    Task<Result<std::uint64_t>> weigh(SnapshotSource) override
+    {
+        if (world_->outage) co_return down();
+        ++world_->weighs;
+        co_return 18u;
     }
 
 private:

@@ -86,7 +86,8 @@ Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const C
     BERTH_CHECK(check_network(spec, container));
     BERTH_TRY(const auto facts, ask_facts(where.engine));
     BERTH_CHECK(admit(spec, hold(facts)));
-    BERTH_CHECK(check_mounts(where.dirs, spec));
+    BERTH_TRY(const auto pins, keeping::pin_mounts(spec));
+    BERTH_CHECK(check_mounts(where, spec, pins));
 
     const std::string native = keeping::native_name(spec.id, request.labels.generation);
     BERTH_TRY(const auto directory, where.dirs.make(native));
@@ -99,6 +100,7 @@ Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const C
     if (auto woken = wake(where.engine, container); !woken) return adopting(std::move(woken).error());
     Instance instance{.spec = spec,
                       .labels = request.labels,
+                      .pins = pins,
                       .container = container.id,
                       .image = container.image,
                       .defaults = container.defaults,

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "backend/docker/inspect.hpp"
+#include "backend/docker/mounts.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/json_reader.hpp"
@@ -145,8 +146,9 @@ Status insert_keeper(const Engine& engine, int directory, Instance& instance)
 {
     BERTH_TRY(const auto container, inspect_container(engine, instance.container));
     if (!container.running || container.paused)
-        return fail(Code::Conflict, "container {} is {}: only one that runs can be attached",
+        return fail(Code::Conflict, "container {} is {}: a keeper can be put only into one that runs",
                     container.id.substr(0, 12), container.status);
+    BERTH_CHECK(check_shown(container.pid, instance.spec, instance.pins));
     // What was put in before goes first: the socket of one that was stopped, or a keeper nobody noted.
     if (!instance.inside.empty()) take_out(container, instance);
     if (instance.inside.empty()) instance.inside = "/.berth-" + random_hex(6);
@@ -237,8 +239,23 @@ Result<SandboxHandle> attach_container(const Where& where, const std::string& na
     return handle;
 }
 
+Result<Borrowed> tell_borrowed(const Where& where, const std::string& native)
+{
+    BERTH_TRY(const auto directory, where.dirs.open(native, 0));
+    BERTH_TRY(const auto instance, read_instance(directory.get()));
+    BERTH_CHECK(same_engine(where.engine, instance));
+    BERTH_TRY(auto container, inspect_container(where.engine, instance.container));
+    return Borrowed{.type = "docker_container",
+                    .container = std::move(container.id),
+                    .image = std::move(container.image_name),
+                    .network = printable(container.network, 80),
+                    .mounts = std::move(container.mounts),
+                    .limits = container.limits};
+}
+
 Status remove_keeper(const Engine& engine, const Instance& instance)
 {
+    if (instance.inside.empty()) return {}; // it did not come that far
     const auto container = inspect_container(engine, instance.container);
     if (!container && container.error().code != Code::NotFound) return std::unexpected(container.error());
     if (container) take_out(*container, instance);

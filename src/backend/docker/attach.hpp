@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backend/docker/life.hpp"
+#include "core/tells_borrowed.hpp"
 
 /// Containers that somebody else made. They get a keeper beside their own processes, put in through the
 /// engine. Borrowed ones are never stopped or removed by us.
@@ -9,6 +10,9 @@ namespace berth::docker {
 /// By a name, an id or a beginning of one; or by the name of an instance of ours. Conflict when it does not
 /// run. Asking again finds the same.
 [[nodiscard]] Result<SandboxHandle> attach_container(const Where& where, const std::string& named);
+
+/// The container of an instance that was attached, as the engine has it now.
+[[nodiscard]] Result<Borrowed> tell_borrowed(const Where& where, const std::string& native);
 
 /// Puts a keeper into the container of an instance that was attached, and notes its process.
 [[nodiscard]] Status insert_keeper(const Engine& engine, int directory, Instance& instance);

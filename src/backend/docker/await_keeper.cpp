@@ -5,6 +5,7 @@
 
 #include "backend/docker/attach.hpp"
 #include "backend/docker/inspect.hpp"
+#include "backend/docker/mounts.hpp"
 #include "base/json_reader.hpp"
 #include "keeping/keeper_client.hpp"
 #include "sys/cgroup_maker.hpp"
@@ -35,6 +36,7 @@ Status await_keeper(int directory, const Engine& engine, Instance& instance)
             BERTH_TRY(const auto peer, sys::peer_credentials(keeper->socket()));
             const auto process = sys::process_of(peer.pid);
             if (peer.pid == container.pid && process) {
+                BERTH_CHECK(check_shown(peer.pid, instance.spec, instance.pins));
                 instance.pid = peer.pid;
                 instance.start_time = process->start_time;
                 instance.boot = boot_id();

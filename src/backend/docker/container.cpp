@@ -31,6 +31,29 @@ bool flag_at(const json::Value& value, std::string_view name)
     return member != nullptr && member->is_bool() && member->get_bool();
 }
 
+std::int64_t number_at(const json::Value& value, std::string_view name)
+{
+    const auto* object = value.if_object();
+    const auto* member = object == nullptr ? nullptr : object->if_contains(name);
+    return member != nullptr && member->is_int64() ? member->get_int64() : 0;
+}
+
+/// As limits_document() asks for them, or as the client of docker does. Zero and less is none.
+policy::Limits limits_at(const json::Value& host)
+{
+    policy::Limits out;
+    if (const auto memory = number_at(host, "Memory"); memory > 0)
+        out.memory = Bytes{static_cast<std::uint64_t>(memory)};
+    const auto period = number_at(host, "CpuPeriod");
+    if (const auto cpus = number_at(host, "NanoCpus"); cpus > 0)
+        out.cpus = static_cast<double>(cpus) / 1e9;
+    else if (const auto quota = number_at(host, "CpuQuota"); quota > 0)
+        out.cpus = static_cast<double>(quota) / static_cast<double>(period > 0 ? period : 100'000);
+    if (const auto pids = number_at(host, "PidsLimit"); pids > 0)
+        out.pids = static_cast<decltype(out.pids)::value_type>(pids);
+    return out;
+}
+
 std::map<std::string, std::string> labels_at(const json::Value& value, std::string_view name)
 {
     std::map<std::string, std::string> out;
@@ -170,6 +193,7 @@ Result<Container> parse_container(const json::Value& document)
     BERTH_TRY(const auto host, at.find("HostConfig"));
     if (host) {
         out.network = text_at(host->value(), "NetworkMode");
+        out.limits = limits_at(host->value());
         const auto options = host->find("SecurityOpt");
         if (options && *options)
             if (const auto words = (*options)->strings())
@@ -186,9 +210,14 @@ Result<Container> parse_container(const json::Value& document)
     BERTH_TRY(const auto mounts, at.find("Mounts"));
     if (mounts) {
         BERTH_TRY(const auto all, mounts->array());
-        for (const auto& mount : all)
-            if (text_at(mount.value(), "Type") == "volume")
-                out.volumes.push_back(text_at(mount.value(), "Destination"));
+        for (const auto& mount : all) {
+            const auto target = text_at(mount.value(), "Destination");
+            if (text_at(mount.value(), "Type") == "volume") out.volumes.push_back(target);
+            out.mounts.push_back(
+                {.source = text_at(mount.value(), "Source"),
+                 .target = target,
+                 .mode = flag_at(mount.value(), "RW") ? Mount::Mode::ReadWrite : Mount::Mode::ReadOnly});
+        }
     }
     BERTH_TRY(const auto config, at.at("Config"));
     out.image_name = text_at(config.value(), "Image");

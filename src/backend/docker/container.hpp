@@ -7,6 +7,7 @@
 
 #include "base/json.hpp"
 #include "core/backend.hpp"
+#include "core/image_defaults.hpp"
 
 /// Containers as the engine writes and reads them: documents to structs and back, no input or output.
 namespace berth::docker {
@@ -22,14 +23,6 @@ inline constexpr const char* kExoKey = "exo.sandbox.key";
 inline constexpr const char* kExoHash = "exo.sandbox.spec-hash";
 inline constexpr const char* kExoPid = "exo.sandbox.owner-pid";
 } // namespace label
-
-/// What the image of a container asks for the processes in it.
-struct ImageDefaults {
-    std::map<std::string, std::string> env;
-    std::string workdir;
-    std::string user;
-    bool operator==(const ImageDefaults&) const = default;
-};
 
 /// Ids of an engine are hexadecimal digits; they become parts of requests.
 [[nodiscard]] Status check_engine_id(std::string_view id);
@@ -51,6 +44,8 @@ struct Container {
     ImageDefaults defaults;
     std::string upper; ///< where the engine keeps what was changed of its root; empty: it does not say
     std::vector<std::string> volumes; ///< that the image asked for: no snapshot has what lies in them
+    std::vector<Mount> mounts;        ///< volumes, too
+    policy::Limits limits;
 };
 [[nodiscard]] Result<Container> parse_container(const json::Value& document);
 

@@ -9,6 +9,7 @@
 #include "backend/docker/adopt.hpp"
 #include "backend/docker/attach.hpp"
 #include "backend/docker/docker_backend_with.hpp"
+#include "backend/docker/exec_place.hpp"
 #include "backend/docker/far_backend.hpp"
 #include "backend/docker/snapshot.hpp"
 #include "backend/docker/stats.hpp"
@@ -136,6 +137,20 @@ Task<Status> DockerBackend::release(SandboxHandle sandbox)
     co_return co_await pool_.call([&] { return release_container(where(), sandbox.native); });
 }
 
+Task<Result<Borrowed>> DockerBackend::borrowed(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&] { return tell_borrowed(where(), sandbox.native); });
+}
+
+Task<Result<std::string>> DockerBackend::runs_as(SandboxHandle sandbox)
+{
+    const auto ask = [](Sandbox& s) -> Result<std::string> {
+        BERTH_TRY(const auto user, s.account({}));
+        return describe(user);
+    };
+    co_return co_await with(sandbox, ask);
+}
+
 Task<Result<Usage>> DockerBackend::usage(SandboxHandle sandbox)
 {
     co_return co_await pool_.call([&]() -> Result<Usage> {
@@ -152,6 +167,11 @@ Task<Result<std::string>> DockerBackend::workspace(SandboxHandle sandbox)
         return s.workspace(user);
     };
     co_return co_await with(sandbox, ask);
+}
+
+Task<Result<ImageDefaults>> DockerBackend::image_defaults(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&] { return defaults_of(dirs_, sandbox.native); });
 }
 
 Task<Result<std::vector<SandboxHandle>>> DockerBackend::changes(SteadyTime until)

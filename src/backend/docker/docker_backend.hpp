@@ -10,7 +10,10 @@
 #include "backend/docker/life.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "core/registry.hpp"
+#include "core/tells_borrowed.hpp"
 #include "core/tells_changes.hpp"
+#include "core/tells_image.hpp"
+#include "core/tells_user.hpp"
 #include "keeping/held.hpp"
 #include "keeping/kept_backend.hpp"
 
@@ -18,7 +21,11 @@ namespace berth::docker {
 
 /// Containers of an engine, Docker's or Podman's, with a keeper of ours as their first process. Opening it
 /// asks nobody: an engine that is not there is told by the first operation that needs one.
-class DockerBackend final : public keeping::KeptBackend, public TellsChanges {
+class DockerBackend final : public keeping::KeptBackend,
+                            public TellsChanges,
+                            public TellsImage,
+                            public TellsBorrowed,
+                            public TellsUser {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
@@ -38,8 +45,11 @@ public:
     Task<Result<SandboxHandle>> attach(std::string native) override;
     Task<Result<std::optional<SandboxHandle>>> adopt(CreateRequest request) override;
     Task<Status> release(SandboxHandle sandbox) override;
+    Task<Result<Borrowed>> borrowed(SandboxHandle sandbox) override;
+    Task<Result<std::string>> runs_as(SandboxHandle sandbox) override;
     Task<Result<Usage>> usage(SandboxHandle sandbox) override;
     Task<Result<std::string>> workspace(SandboxHandle sandbox) override;
+    Task<Result<ImageDefaults>> image_defaults(SandboxHandle sandbox) override;
     Task<Result<std::vector<SandboxHandle>>> changes(SteadyTime until) override;
     /// Refuses what would leave a volume of the engine out without a word.
     Task<Status> read_archive(SandboxHandle sandbox, FilePath directory, ArchiveOptions options,

@@ -1,5 +1,7 @@
 #include "backend/docker/exec_place.hpp"
 
+#include "base/strings.hpp"
+
 namespace berth::docker {
 
 std::vector<std::string> environment_of(const Instance& instance, const ExecSpec& exec,
@@ -30,6 +32,22 @@ std::string workdir_of(const Instance& instance, const keeping::Account& user)
         if (mount.workspace) return mount.target;
     if (!instance.defaults.workdir.empty()) return instance.defaults.workdir;
     return user.home;
+}
+
+Result<keeping::Account> account_of(const Instance& instance, const std::string& asked,
+                                    const keeping::EtcReader& etc)
+{
+    const std::string& wanted = asked.empty() ? instance.spec.user : asked;
+    if (wanted != "user") return keeping::find_account(wanted, etc);
+    BERTH_TRY(auto account, keeping::image_account(instance.defaults.user, etc));
+    if (asked.empty() || account.name == "user") return account;
+    return fail(Code::NotFound, "the image has no account 'user': without --user it is {}",
+                printable(account.name, 64));
+}
+
+std::string describe(const keeping::Account& account)
+{
+    return fmt::format("{}, uid {}", printable(account.name, 64), account.uid);
 }
 
 } // namespace berth::docker

@@ -14,4 +14,11 @@ namespace berth::docker {
 /// Where the commands of this user start, unless they say otherwise.
 [[nodiscard]] std::string workdir_of(const Instance& instance, const keeping::Account& user);
 
+/// Whom a command or a call is done as: `asked` by name, which must be in the image then, else whom the
+/// sandbox's own user means in it.
+[[nodiscard]] Result<keeping::Account> account_of(const Instance& instance, const std::string& asked,
+                                                  const keeping::EtcReader& etc);
+/// "root, uid 0".
+[[nodiscard]] std::string describe(const keeping::Account& account);
+
 } // namespace berth::docker

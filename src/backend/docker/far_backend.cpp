@@ -145,6 +145,19 @@ Task<Result<std::string>> FarBackend::workspace(SandboxHandle sandbox)
     });
 }
 
+Task<Result<ImageDefaults>> FarBackend::image_defaults(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&] { return defaults_of(dirs_, sandbox.native); });
+}
+
+Task<Result<std::string>> FarBackend::runs_as(SandboxHandle sandbox)
+{
+    co_return co_await with(sandbox, [&](const Instance& instance) -> Result<std::string> {
+        BERTH_TRY(const auto user, far_account(*engine_, instance, {}));
+        return describe(user);
+    });
+}
+
 Task<Result<std::vector<SandboxHandle>>> FarBackend::changes(SteadyTime until)
 {
     co_return co_await pool_.call([&] { return changes_.next(where(), until); });
@@ -165,9 +178,13 @@ Task<Status> FarBackend::exec(SandboxHandle sandbox, ExecSpec spec)
         // No command is on its way into a container that is held still for a snapshot.
         BERTH_TRY(const auto turn, keeping::Turn::take(directory.get(), keeping::Turn::Kind::Start));
         const auto start = [&](keeping::RelayedWish wish) -> Result<keeping::RelayedExecs::ExecPtr> {
+            std::string cwd = spec.cwd.empty() ? workdir_of(instance, user) : spec.cwd;
+            // An account that nobody logs in to need not have its home.
+            if (spec.cwd.empty() && !spec.user.empty() && cwd == user.home &&
+                !is_there(*engine_, instance.container, cwd).value_or(true))
+                cwd = "/";
             auto one = std::make_shared<FarExec>(*engine_, instance.container, std::move(wish));
-            BERTH_CHECK(one->start(spec, user, environment_of(instance, spec, user),
-                                   spec.cwd.empty() ? workdir_of(instance, user) : spec.cwd));
+            BERTH_CHECK(one->start(spec, user, environment_of(instance, spec, user), cwd));
             return one;
         };
         return execs_.begin(sandbox.native, spec, start);

@@ -9,6 +9,8 @@
 #include "base/blocking_pool.hpp"
 #include "core/registry.hpp"
 #include "core/tells_changes.hpp"
+#include "core/tells_image.hpp"
+#include "core/tells_user.hpp"
 #include "core/tells_workspace.hpp"
 #include "keeping/relayed_execs.hpp"
 
@@ -20,7 +22,11 @@ namespace berth::docker {
 
 /// Containers of an engine on another machine. Everything goes through the Engine API: nothing of this
 /// machine is shown in them, and nobody of ours enters them. What needs that is refused by name.
-class FarBackend final : public Backend, public TellsWorkspace, public TellsChanges {
+class FarBackend final : public Backend,
+                         public TellsWorkspace,
+                         public TellsChanges,
+                         public TellsImage,
+                         public TellsUser {
 public:
     FarBackend(InstanceDirs dirs, BlockingPool& pool, std::unique_ptr<Engine> engine);
 
@@ -37,6 +43,8 @@ public:
     Task<Status> drop_snapshot(SnapshotSource snapshot) override;
     Task<Result<Usage>> usage(SandboxHandle sandbox) override;
     Task<Result<std::string>> workspace(SandboxHandle sandbox) override;
+    Task<Result<ImageDefaults>> image_defaults(SandboxHandle sandbox) override;
+    Task<Result<std::string>> runs_as(SandboxHandle sandbox) override;
     Task<Result<std::vector<SandboxHandle>>> changes(SteadyTime until) override;
     Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 

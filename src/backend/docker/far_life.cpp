@@ -112,9 +112,7 @@ Result<keeping::Account> far_account(const Engine& engine, const Instance& insta
         if (!text && text.error().code == Code::NotFound) return std::string{};
         return text;
     };
-    const std::string& wanted = user.empty() ? instance.spec.user : user;
-    if (wanted == "user") return keeping::image_account(instance.defaults.user, etc);
-    return keeping::find_account(wanted, etc);
+    return account_of(instance, user, etc);
 }
 
 Result<SandboxHandle> make_far(const Where& where, const CreateRequest& request)

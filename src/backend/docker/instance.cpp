@@ -122,12 +122,10 @@ Status write_instance(int directory, const Instance& instance)
     json::Object out;
     out["spec"] = to_json(instance.spec);
     out["labels"] = keeping::to_json(instance.labels);
+    if (!instance.pins.empty()) out["pins"] = keeping::to_json(instance.pins);
     out["container"] = instance.container;
     out["image"] = instance.image;
-    json::Object env;
-    for (const auto& [name, value] : instance.defaults.env) env[name] = value;
-    out["defaults"] = json::Object{
-        {"env", std::move(env)}, {"workdir", instance.defaults.workdir}, {"user", instance.defaults.user}};
+    out["defaults"] = to_json(instance.defaults);
     out["pid"] = instance.pid;
     out["start"] = instance.start_time;
     out["boot"] = instance.boot;
@@ -156,6 +154,7 @@ Result<Instance> read_instance(int directory)
     BERTH_CHECK(read_text(at, "container", out.container));
     BERTH_CHECK(read_text(at, "image", out.image));
     BERTH_CHECK(read_text(at, "boot", out.boot));
+    BERTH_TRY(out.pins, keeping::read_pins(at, out.spec, out.boot == boot_id()));
     BERTH_TRY(const auto defaults, at.at("defaults"));
     BERTH_CHECK(read_text(defaults, "workdir", out.defaults.workdir));
     BERTH_CHECK(read_text(defaults, "user", out.defaults.user));

@@ -7,6 +7,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "core/backend.hpp"
+#include "keeping/mount_source.hpp"
 
 namespace berth::docker {
 
@@ -15,8 +16,9 @@ namespace berth::docker {
 struct Instance {
     SandboxSpec spec;
     InstanceLabels labels;
-    std::string container; ///< its id
-    std::string image;     ///< the id of what it runs
+    std::vector<keeping::Pin> pins; ///< of its mounts, as they were when it was made
+    std::string container;          ///< its id
+    std::string image;              ///< the id of what it runs
     ImageDefaults defaults;
     int pid = 0; ///< of the keeper, as this machine numbers it
     std::uint64_t start_time = 0;

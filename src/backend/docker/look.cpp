@@ -116,8 +116,16 @@ Result<Found> look_at(const Where& where, const std::string& native)
     }
     found.labels = instance->labels;
     const bool frozen = paused_by_engine(directory->get(), *instance);
-    if (auto sandbox = frozen ? Result<Sandbox>(fail(Code::Conflict, "it is paused"))
-                              : Sandbox::open(where.dirs, where.engine, native)) {
+    auto sandbox = frozen ? Result<Sandbox>(fail(Code::Conflict, "it is paused"))
+                          : Sandbox::open(where.dirs, where.engine, native);
+    // Started by somebody else on something else than its mounts were: each command is told so, and it can be
+    // stopped.
+    if (!sandbox && sandbox.error().code == Code::Denied && !sandbox.error().sys) {
+        found.state = State::Running;
+        found.health = Health::Healthy;
+        return found;
+    }
+    if (sandbox) {
         const auto paused = sandbox->paused().value_or(keeping::Paused{});
         found.state = paused.now ? State::Paused : State::Running;
         found.paused = paused.in_all;
@@ -131,7 +139,7 @@ Result<Found> look_at(const Where& where, const std::string& native)
         if (!document) return std::unexpected(document.error());
         BERTH_TRY(const auto now, parse_container(*document));
         found.state = state_of(now);
-        found.health = now.running ? Health::Unresponsive : Health::Healthy;
+        found.health = found.state == State::Running ? Health::Unresponsive : Health::Healthy;
         return found;
     }
     return ask_engine(where.engine, instance->container, found);

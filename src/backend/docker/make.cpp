@@ -100,7 +100,8 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
             "that engine by tcp://HOST:PORT, through which it does what such an engine can",
             where.engine.place().text(), facts.machine);
     BERTH_CHECK(admit(spec, hold(facts)));
-    BERTH_CHECK(check_mounts(where.dirs, spec));
+    BERTH_TRY(const auto pins, keeping::pin_mounts(spec));
+    BERTH_CHECK(check_mounts(where, spec, pins));
     BERTH_TRY(const auto engine, where.engine.identity());
     const std::string native = keeping::native_name(spec.id, request.labels.generation);
     BERTH_TRY(const auto directory, where.dirs.make(native));
@@ -117,7 +118,8 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
     auto found = request.from ? load_snapshot(where.engine, *request.from)
                               : ensure_image(where.engine, spec.root, request.progress);
     if (!found) return std::unexpected(std::move(found).error().while_doing("creating " + native));
-    ContainerWish wish{.spec = spec,
+    const SandboxSpec pinned = at_pins(spec, pins);
+    ContainerWish wish{.spec = pinned,
                        .labels = request.labels,
                        .image = found->id,
                        .image_name = found->name,
@@ -134,6 +136,7 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
     hooks::kill_point("docker: container made");
     Instance instance{.spec = spec,
                       .labels = request.labels,
+                      .pins = pins,
                       .container = *container,
                       .image = found->id,
                       .defaults = found->defaults,

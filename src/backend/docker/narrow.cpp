@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "backend/docker/attach.hpp"
+#include "backend/docker/mounts.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
@@ -26,17 +27,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 10s;
-
-/// What the container shows at a place, links of its root followed as the engine did when it mounted there.
-Result<UniqueFd> open_shown(int root, const std::string& target)
-{
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC;
-    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-    UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, root, target.c_str(), &how, sizeof how)));
-    if (!fd) return fail_errno("opening {} of the container", printable(target));
-    return fd;
-}
 
 std::string link_in(int root, const std::string& path)
 {

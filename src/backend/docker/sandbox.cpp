@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "backend/docker/attach.hpp"
+#include "backend/docker/exec_place.hpp"
 #include "backend/docker/inspect.hpp"
+#include "backend/docker/mounts.hpp"
 #include "base/strings.hpp"
 #include "keeping/lock.hpp"
 #include "sys/cgroup_maker.hpp"
@@ -111,6 +113,7 @@ Result<FoundKeeper> find_keeper(int directory, const Engine& engine, const std::
             return fail(Code::Unavailable, "somebody else answers in place of the keeper of {}", native);
         now = sys::process_of(peer.pid);
         if (!now) return fail(Code::Unavailable, "the keeper of {} has just ended", native);
+        BERTH_CHECK(check_shown(peer.pid, instance.spec, instance.pins));
         instance.pid = peer.pid;
         instance.start_time = now->start_time;
         instance.boot = boot_id();
@@ -170,9 +173,7 @@ Result<keeping::Account> Sandbox::account(const std::string& user) const
         if (!text && text.error().code == Code::NotFound) return std::string{};
         return text;
     };
-    const std::string& wanted = user.empty() ? instance_.spec.user : user;
-    if (wanted == "user") return keeping::image_account(instance_.defaults.user, etc);
-    return keeping::find_account(wanted, etc);
+    return account_of(instance_, user, etc);
 }
 
 Result<sys::SandboxFiles> Sandbox::files(const std::string& user) const

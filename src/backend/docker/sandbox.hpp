@@ -50,6 +50,9 @@ public:
     [[nodiscard]] Result<keeping::Account> account(const std::string& user) const;
     /// Where the commands of this user start, unless they say otherwise.
     [[nodiscard]] std::string workdir(const keeping::Account& user) const;
+    /// Where this command starts: as it says, else there; but at the root where that is a home that does not
+    /// exist.
+    [[nodiscard]] Result<std::string> start_place(const ExecSpec& spec, const keeping::Account& user) const;
     /// The directory that holds its work, if this is its own user.
     [[nodiscard]] std::string workspace(const keeping::Account& user) const;
     [[nodiscard]] Result<sys::SandboxFiles> files(const std::string& user) const;

@@ -19,6 +19,7 @@
 #include "keeping/exec_start.hpp"
 #include "keeping/places.hpp"
 #include "sys/remove_tree.hpp"
+#include "sys/sandbox_files_resolve.hpp"
 
 namespace berth::docker {
 
@@ -43,6 +44,16 @@ Result<UniqueFd> open_dir_at(int dir, const std::string& name)
 } // namespace
 
 std::string Sandbox::workdir(const keeping::Account& user) const { return workdir_of(instance_, user); }
+
+Result<std::string> Sandbox::start_place(const ExecSpec& spec, const keeping::Account& user) const
+{
+    if (!spec.cwd.empty()) return spec.cwd;
+    const std::string path = workdir(user);
+    if (path != user.home) return path;
+    BERTH_TRY(const auto top, root());
+    const auto home = sys::resolve_in(top.get(), path, O_DIRECTORY);
+    return home || home.error().code != Code::NotFound ? path : "/";
+}
 
 std::string Sandbox::workspace(const keeping::Account& user) const
 {
@@ -86,7 +97,7 @@ Status Sandbox::start(const ExecSpec& spec, const keeping::Account& user)
     BERTH_TRY(what.id, keeping::keeper_id(spec.id));
     what.argv = spec.argv;
     what.env = environment_of(instance_, spec, user);
-    what.cwd = spec.cwd.empty() ? workdir(user) : spec.cwd;
+    BERTH_TRY(what.cwd, start_place(spec, user));
     what.uid = user.uid;
     what.gid = user.gid;
     what.log_limit = spec.log_limit.count;

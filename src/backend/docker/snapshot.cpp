@@ -13,6 +13,7 @@
 
 #include "backend/docker/inspect.hpp"
 #include "backend/docker/sandbox.hpp"
+#include "backend/docker/uncommitted.hpp"
 #include "backend/docker/unpacked.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
@@ -192,6 +193,8 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
         return std::unexpected(std::move(saved).error().while_doing("taking a snapshot of " + native));
     taken.elapsed = std::chrono::steady_clock::now() - begun;
     taken.notes = left_out(instance.spec);
+    for (auto& note : note_uncommitted(where.engine, container, instance.inside))
+        taken.notes.push_back(std::move(note));
     return taken;
 }
 
@@ -215,19 +218,23 @@ Status check_restorable(const CreateRequest& request)
 
 namespace {
 
-/// A whole root, compressed, becomes an image of one layer. What the first image asked for is not part of it.
+/// A whole root, compressed, becomes an image of one layer. What the first image asked for is kept beside it
+/// and becomes a label, as where a container is committed.
 Result<Image> import_root(const Engine& engine, const SnapshotSource& from)
 {
     BERTH_TRY(auto source, unpacked(fmt::format("{}/{}", from.directory, snapshot_kind::kRootTarFile)));
+    std::string changes = "&changes=" + url_encode(fmt::format("LABEL {}=1", kMark));
+    BERTH_TRY(const auto kept, kept_image_defaults(from.directory));
+    if (kept)
+        changes += "&changes=" + url_encode(fmt::format("LABEL {}={}", kDefaults, defaults_text(*kept)));
     const MakeProgress nobody;
     PullReader reader(nobody);
-    const auto imported = engine.call(
-        {.method = "POST",
-         .target = fmt::format("/images/create?fromSrc=-&repo={}&changes={}", url_encode(image_name(from.id)),
-                               url_encode(fmt::format("LABEL {}=1", kMark))),
-         .headers = {{"Content-Type", "application/x-tar"}},
-         .source = std::move(source)},
-        kSlow, [&](std::string_view bytes) { return reader.take(bytes); });
+    const auto imported = engine.call({.method = "POST",
+                                       .target = fmt::format("/images/create?fromSrc=-&repo={}{}",
+                                                             url_encode(image_name(from.id)), changes),
+                                       .headers = {{"Content-Type", "application/x-tar"}},
+                                       .source = std::move(source)},
+                                      kSlow, [&](std::string_view bytes) { return reader.take(bytes); });
     if (!imported) return std::unexpected(Error(imported.error()).while_doing("importing " + from.id));
     if (auto done = reader.finish(); !done)
         return std::unexpected(std::move(done).error().while_doing("importing " + from.id));
@@ -240,11 +247,10 @@ Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from)
 {
     const std::string name = image_name(from.id);
     auto image = find_image(engine, name);
-    if (from.kind == snapshot_kind::kRootTar) {
-        if (image || image.error().code != Code::NotFound) return image;
-        return import_root(engine, from);
-    }
-    if (!image && image.error().code == Code::NotFound) {
+    const bool missing = !image && image.error().code == Code::NotFound;
+    if (missing && from.kind == snapshot_kind::kRootTar) {
+        image = import_root(engine, from);
+    } else if (missing) {
         const std::string path = from.directory + "/" + kFile;
         auto file = std::make_shared<UniqueFd>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
         if (!*file) return fail_errno("opening {}", path);
@@ -274,6 +280,13 @@ Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from)
     BERTH_TRY(const auto defaults, json::parse(unhex(text)));
     image->defaults = parse_defaults(defaults);
     return image;
+}
+
+Result<ImageDefaults> defaults_of(const InstanceDirs& dirs, const std::string& native)
+{
+    BERTH_TRY(const auto directory, dirs.open(native, 0));
+    BERTH_TRY(auto instance, read_instance(directory.get()));
+    return std::move(instance.defaults);
 }
 
 Status drop_snapshot_image(const Engine& engine, const std::string& snapshot)

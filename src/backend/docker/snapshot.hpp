@@ -24,6 +24,9 @@ inline constexpr std::string_view kImageTar = "docker_image_tar";
 /// the lock of the images meanwhile.
 [[nodiscard]] Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from);
 
+/// What the image of an instance asks for, as its record has it.
+[[nodiscard]] Result<ImageDefaults> defaults_of(const InstanceDirs& dirs, const std::string& native);
+
 /// What the engine was given to make containers from this snapshot; still in use is success.
 [[nodiscard]] Status drop_snapshot_image(const Engine& engine, const std::string& snapshot);
 

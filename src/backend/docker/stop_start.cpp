@@ -9,6 +9,7 @@
 #include "backend/docker/await_keeper.hpp"
 #include "backend/docker/inspect.hpp"
 #include "backend/docker/life.hpp"
+#include "backend/docker/mounts.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "base/hooks.hpp"
 #include "base/log.hpp"
@@ -71,6 +72,15 @@ Result<bool> known_to_keeper(const Where& where, int directory, const std::strin
     return std::ranges::any_of(items, [&](const auto& item) { return item.exec == number; });
 }
 
+/// By their group, the keeper awake.
+bool paused_by_us(int directory, const Instance& instance)
+{
+    const auto groups = ExecGroups::of(instance.pid);
+    if (!groups || keeper_frozen(instance.pid)) return false;
+    const auto paused = keeping::look_paused(directory, groups->all());
+    return paused && paused->asked;
+}
+
 } // namespace
 
 Status stop_instance(const Where& where, const std::string& native, std::chrono::milliseconds grace)
@@ -125,22 +135,27 @@ Result<Started> start_instance(const Where& where, const std::string& native)
     if (container->running) {
         auto keeper = find_keeper(directory.get(), where.engine, native);
         if (keeper && keeper->client.ping()) return started;
+        if (!keeper && keeper.error().code == Code::Denied) return std::unexpected(std::move(keeper).error());
         return fail(Code::Unavailable, "the keeper of {} runs and does not answer", native);
     }
     if (!instance.owned)
         return fail(Code::Denied, "container {} is somebody else's: it is not started by us", native);
+    auto pins = check_mounts(where, instance.spec, instance.pins);
+    if (!pins) return std::unexpected(std::move(pins).error().while_doing("starting " + native));
+    instance.pins = *std::move(pins);
     BERTH_CHECK(keeping::settle_logs(native, directory.get()));
     ::unlinkat(directory.get(), "in/sock", 0);
     ::unlinkat(directory.get(), "paused", 0);
     if (auto done = where.engine.post(fmt::format("/containers/{}/start", instance.container)); !done)
         return std::unexpected(std::move(done).error().while_doing("starting " + native));
     hooks::kill_point("docker: container started again");
-    if (!instance.inside.empty()) {
-        BERTH_CHECK(insert_keeper(where.engine, directory.get(), instance));
-        return started;
-    }
-    BERTH_CHECK(await_keeper(directory.get(), where.engine, instance));
-    BERTH_CHECK(write_instance(directory.get(), instance));
+    auto ready = instance.inside.empty() ? await_keeper(directory.get(), where.engine, instance)
+                                         : insert_keeper(where.engine, directory.get(), instance);
+    // Nothing has run in it yet, and nothing will.
+    if (!ready && ready.error().code == Code::Denied)
+        (void)where.engine.post(fmt::format("/containers/{}/kill", instance.container));
+    if (!ready) return std::unexpected(std::move(ready).error().while_doing("starting " + native));
+    if (instance.inside.empty()) BERTH_CHECK(write_instance(directory.get(), instance));
     return started;
 }
 
@@ -148,9 +163,13 @@ Status unpause_instance(const Where& where, const std::string& native)
 {
     BERTH_TRY(const auto directory, where.dirs.open(native, 0));
     BERTH_TRY(const auto instance, read_instance(directory.get()));
-    BERTH_TRY(const auto container, inspect_container(where.engine, instance.container));
-    if (!container.paused) return {};
-    return where.engine.post(fmt::format("/containers/{}/unpause", container.id));
+    const auto container = inspect_container(where.engine, instance.container);
+    // Ours was made by the kernel and ends by it: an engine that is not there has no part in it.
+    if (!container && container.error().code == Code::Unavailable && paused_by_us(directory.get(), instance))
+        return {};
+    if (!container) return std::unexpected(container.error());
+    if (!container->paused) return {};
+    return where.engine.post(fmt::format("/containers/{}/unpause", container->id));
 }
 
 Status settle_log(const Where& where, const std::string& native, const std::string& exec)

@@ -26,26 +26,12 @@ namespace {
 
 constexpr std::uint64_t kNoLinks = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
 
-/// Opens what `path` names now, following no symlink on the second look: what is opened is what
-/// was resolved, or nothing.
-Status open_source(const std::string& path, Bind& bind)
+void show(keeping::MountSource source, Bind& bind)
 {
-    char* resolved = ::realpath(path.c_str(), nullptr);
-    if (resolved == nullptr) return fail_errno("mount source {}", printable(path));
-    bind.path = resolved;
-    ::free(resolved); // NOLINT(cppcoreguidelines-no-malloc): realpath allocated it
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
-    how.resolve = kNoLinks;
-    bind.source.reset(
-        static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, bind.path.c_str(), &how, sizeof how)));
-    if (!bind.source) return fail_errno("mount source {}", printable(path));
-    struct stat st{};
-    if (::fstat(bind.source.get(), &st) != 0) return fail_errno("looking at {}", printable(path));
-    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-        return fail(Code::Invalid, "mount source {} is neither a directory nor a file", printable(path));
-    bind.file = S_ISREG(st.st_mode);
-    return {};
+    bind.path = source.pin.path;
+    bind.pin = std::move(source.pin);
+    bind.file = source.file;
+    bind.source = std::move(source.fd);
 }
 
 std::uint64_t attributes_of(const Bind& bind)
@@ -227,12 +213,20 @@ Status find_submounts(Bind& bind)
 
 } // namespace
 
-Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state)
+Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state, const Pins* pins)
 {
+    std::vector<keeping::MountSource> sources;
+    for (const Mount& mount : spec.mounts) {
+        BERTH_TRY(auto source, pins != nullptr ? keeping::open_pinned(mount, pins->at(sources.size()))
+                                               : keeping::open_source(mount.source));
+        BERTH_CHECK(keeping::refuse_engines(source, {}));
+        sources.push_back(std::move(source));
+    }
+    BERTH_CHECK(keeping::check_points(spec, sources));
     std::vector<Bind> binds;
     for (const Mount& mount : spec.mounts) {
         Bind bind{.target = mount.target, .mode = mount.mode, .workspace = mount.workspace};
-        BERTH_CHECK(open_source(mount.source, bind));
+        show(std::move(sources[binds.size()]), bind);
         if (bind.file && bind.mode == Mount::Mode::Copy)
             return fail(Code::Unsupported, "mount source {} is a file: only a directory can be a copy",
                         printable(mount.source));
@@ -245,7 +239,8 @@ Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& 
         if (volume.source.empty())
             return fail(Code::Invalid, "volume '{}' has no directory on this machine",
                         printable(volume.name));
-        BERTH_CHECK(open_source(volume.source, bind));
+        BERTH_TRY(auto source, keeping::open_source(volume.source));
+        show(std::move(source), bind);
         if (bind.file) return fail(Code::Invalid, "volume directory {} is a file", printable(volume.source));
         binds.push_back(std::move(bind));
     }
@@ -254,9 +249,9 @@ Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& 
 }
 
 Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const StateDir& state, const Identity& identity,
-                                     const Account& user)
+                                     const Account& user, const Pins* pins)
 {
-    BERTH_TRY(auto binds, open_sources(spec, state));
+    BERTH_TRY(auto binds, open_sources(spec, state, pins));
     for (const Bind& bind : binds)
         if (bind.volume) BERTH_CHECK(check_closed(bind));
     if (identity.mode == IdMode::Own) {

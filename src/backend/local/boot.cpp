@@ -23,6 +23,7 @@ namespace berth::local {
 namespace {
 
 using namespace std::chrono_literals;
+using keeping::at_pins;
 
 constexpr const char* kSocket = "sock";
 constexpr auto kPatience = 10s;
@@ -108,7 +109,9 @@ Result<Grounds> prepare_kept(const StateDir& state, const SandboxSpec& spec, con
     const LimitAvailability available = out.tree && limited
                                             ? availability_of(*out.tree)
                                             : LimitAvailability{.memory = held, .cpu = held, .pids = held};
-    BERTH_TRY(out.prepared, prepare(state, spec, available, options.pools, options.progress, options.known));
+    // A link in the spec's own words may lead elsewhere by now.
+    BERTH_TRY(out.prepared, prepare(state, options.pins != nullptr ? at_pins(spec, *options.pins) : spec,
+                                    available, options.pools, options.progress, options.known, options.pins));
     out.prepared->plan.kept = true;
     return out;
 }
@@ -180,6 +183,9 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
     instance.mode = prepared->identity.mode;
     instance.slot = prepared->identity.range ? std::optional(prepared->identity.range->slot()) : std::nullopt;
     instance.layers = plan.layers;
+    instance.pins.clear();
+    for (const Bind& bind : plan.binds)
+        if (!bind.volume) instance.pins.push_back(bind.pin);
     instance.net = plan.net;
     instance.stopped = false;
     instance.unsynced_since.reset(); // the caller tells it now

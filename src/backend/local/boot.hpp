@@ -24,6 +24,7 @@ struct GroundOptions {
     Pools::Progress progress{};
     bool groups = true;
     const RootLayers* known = nullptr; ///< the template's directories, where they were found before
+    const Pins* pins = nullptr;        ///< of its mounts, where it ran before
 };
 [[nodiscard]] Result<Grounds> prepare_kept(const StateDir& state, const SandboxSpec& spec,
                                            const GroundOptions& options = {});

@@ -32,6 +32,15 @@ Result<Account> account_for(const std::string& user, const RootLayers& layers, c
     return account;
 }
 
+Result<Account> asked_account(const std::string& user, const RootLayers& layers, const Identity& identity)
+{
+    BERTH_TRY(auto account, account_for(user, layers, identity));
+    if (layers.image && user == "user" && account.name != "user")
+        return fail(Code::NotFound, "the image has no account 'user': without --user it is {}",
+                    printable(account.name, 64));
+    return account;
+}
+
 std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& exec, const Account& user,
                                      const RootLayers& layers)
 {

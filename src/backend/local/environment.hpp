@@ -14,6 +14,10 @@ namespace berth::local {
 [[nodiscard]] Result<Account> account_for(const std::string& user, const RootLayers& layers,
                                           const Identity& identity);
 
+/// The same of one that a command or a call names: in an image `user` must be there then.
+[[nodiscard]] Result<Account> asked_account(const std::string& user, const RootLayers& layers,
+                                            const Identity& identity);
+
 /// NAME=value list of a command: clean, then the image's, then the sandbox's, then its own. Nothing of our
 /// own environment is in it.
 [[nodiscard]] std::vector<std::string> environment(const SandboxSpec& spec, const ExecSpec& exec,

@@ -149,6 +149,7 @@ Result<Instance> read_document(const json::Reader& at)
     out.layers.kind = out.spec.root.kind;
     BERTH_TRY(const auto groups, at.at("groups"));
     BERTH_TRY(out.groups, read_groups(groups));
+    BERTH_TRY(out.pins, keeping::read_pins(at, out.spec, out.boot == boot_id()));
     BERTH_TRY(const auto stack, at.at("stack"));
     BERTH_TRY(out.stack, stack.strings());
     BERTH_CHECK(read_text(at, "freezing", out.freezing));
@@ -184,6 +185,7 @@ json::Object document_of(const Instance& instance)
     out["network"] = static_cast<int>(instance.net);
     if (instance.slot) out["slot"] = *instance.slot;
     out["layers"] = layers_json(instance.layers);
+    if (!instance.pins.empty()) out["pins"] = keeping::to_json(instance.pins);
     out["groups"] = groups_json(instance.groups);
     json::Array stack;
     for (const auto& layer : instance.stack) stack.emplace_back(layer);

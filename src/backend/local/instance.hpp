@@ -23,6 +23,7 @@ struct Instance {
     IdMode mode = IdMode::Own;
     std::optional<unsigned> slot; ///< of its id range, when mapped
     RootLayers layers;
+    Pins pins;   ///< of its mounts, as they were when it was made
     Stack stack; ///< frozen layers between the template and the instance's own, topmost first
     /// The layer that its own files are becoming. The name they have tells how far that came.
     std::string freezing;

@@ -79,7 +79,7 @@ Result<LayerManifest> read_document(const json::Reader& at)
     BERTH_TRY(const auto root, at.at("template"));
     BERTH_CHECK(root.only({"root", "identity"}));
     BERTH_TRY(out.root, read_text(root, "root"));
-    constexpr std::string_view kinds[] = {"host", "dir", "tar", "oci"};
+    constexpr std::string_view kinds[] = {"host", "dir", "tar", "oci", "image"}; // the last by a move
     if (std::ranges::find(kinds, kind_in(out.root)) == std::end(kinds))
         return root.refuse("'{}' is no template that layers stand on", printable(out.root, 60));
     BERTH_TRY(out.identity, read_text(root, "identity"));

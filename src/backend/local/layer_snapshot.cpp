@@ -22,6 +22,7 @@
 #include "base/log.hpp"
 #include "base/scope_exit.hpp"
 #include "base/sha256.hpp"
+#include "core/image_defaults.hpp"
 #include "keeping/exec_logs.hpp"
 #include "keeping/pause.hpp"
 #include "sys/copy_tree.hpp"
@@ -88,7 +89,8 @@ Status freeze_running(Taking& taking, const std::string& layer, SnapshotTaken& t
     Instance& instance = taking.instance;
     const bool host = instance.spec.root.kind == Template::Kind::Host;
     BERTH_TRY(auto grounds,
-              prepare_kept(taking.state, instance.spec, {.known = host ? nullptr : &instance.layers}));
+              prepare_kept(taking.state, instance.spec,
+                           {.known = host ? nullptr : &instance.layers, .pins = &instance.pins}));
     BERTH_CHECK(check_usr(taking.state, taking.native, instance, grounds.prepared->plan));
     const auto places = groups_for(taking.native, grounds);
     const auto before = instance.groups;
@@ -243,6 +245,9 @@ Result<SnapshotTaken> take(Taking& taking, const SnapshotRequest& request)
     manifest.bytes = taken.bytes;
     auto notes = notes_of(instance, taken.live_copy);
     taken.notes.insert(taken.notes.begin(), notes.begin(), notes.end());
+    if (const auto& image = instance.layers.image)
+        BERTH_CHECK(keep_image_defaults(request.directory,
+                                        {.env = image->env, .workdir = image->workdir, .user = image->user}));
     // The sandbox runs again by now. A manifest on the disk names what is on the disk.
     BERTH_TRY(const auto text, write_manifest(request.directory, manifest, taking.directory));
     hooks::kill_point("snapshot: named");

@@ -14,7 +14,9 @@
 #include "core/blocking_exec.hpp"
 #include "core/parking.hpp"
 #include "core/registry.hpp"
+#include "core/tells_image.hpp"
 #include "core/tells_refusals.hpp"
+#include "core/weighs_snapshots.hpp"
 #include "keeping/held.hpp"
 #include "keeping/kept_backend.hpp"
 
@@ -24,7 +26,12 @@ namespace berth::local {
 /// with are held open in it, until their keeper is gone: somebody else may stop, start or destroy them at
 /// any time. Letting go of the backend lets them live on. What blocks runs on the
 /// pool; a wait for output holds no thread of it. Outlives its tasks.
-class LocalBackend final : public KeptBackend, public Parking, public BlockingExec, public TellsRefusals {
+class LocalBackend final : public KeptBackend,
+                           public Parking,
+                           public BlockingExec,
+                           public TellsRefusals,
+                           public WeighsSnapshots,
+                           public TellsImage {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
@@ -39,6 +46,7 @@ public:
     Task<Result<Started>> start(SandboxHandle sandbox) override;
     Task<Result<SnapshotTaken>> snapshot(SandboxHandle sandbox, SnapshotRequest request) override;
     Task<Status> drop_snapshot(SnapshotSource snapshot) override;
+    Task<Result<std::uint64_t>> weigh(SnapshotSource snapshot) override;
     Task<Result<Collected>> collect(std::string snapshots, bool dry_run) override;
 
     Task<Status> exec(SandboxHandle sandbox, ExecSpec spec) override;
@@ -58,6 +66,7 @@ public:
     Task<bool> exec_refused(SandboxHandle sandbox, std::string exec) override;
     Task<Result<Usage>> usage(SandboxHandle sandbox) override;
     Task<Result<std::string>> workspace(SandboxHandle sandbox) override;
+    Task<Result<ImageDefaults>> image_defaults(SandboxHandle sandbox) override;
 
     Task<Status> pause(SandboxHandle sandbox) override;
     Task<Status> resume(SandboxHandle sandbox) override;

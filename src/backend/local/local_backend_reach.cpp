@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "backend/local/instance_lock.hpp"
 #include "backend/local/local_backend_with.hpp"
 
 namespace berth::local {
@@ -30,6 +31,19 @@ Task<Result<image::ReadIds>> LocalBackend::ids_of(SandboxHandle sandbox)
 Task<Result<std::string>> LocalBackend::workspace(SandboxHandle sandbox)
 {
     co_return co_await with(sandbox, [&](Sandbox& s) -> Result<std::string> { return s.workspace(); });
+}
+
+Task<Result<ImageDefaults>> LocalBackend::image_defaults(SandboxHandle sandbox)
+{
+    co_return co_await pool_.call([&]() -> Result<ImageDefaults> {
+        BERTH_CHECK(check_native(sandbox.native));
+        BERTH_TRY(const auto directory, open_instance(state_, sandbox.native));
+        BERTH_TRY(auto instance, read_instance(directory.get()));
+        // Without an image its user is the usual one, where an image that names nobody means root.
+        if (!instance.layers.image) return ImageDefaults{.env = {}, .workdir = {}, .user = "user"};
+        auto& [env, workdir, user] = *instance.layers.image;
+        return ImageDefaults{.env = std::move(env), .workdir = std::move(workdir), .user = std::move(user)};
+    });
 }
 
 Task<Result<Trees>> LocalBackend::trees_of(SandboxHandle sandbox, std::string user)

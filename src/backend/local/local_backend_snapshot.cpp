@@ -9,6 +9,7 @@
 #include "backend/local/shared.hpp"
 #include "backend/local/strays.hpp"
 #include "keeping/native.hpp"
+#include "sys/tree_size.hpp"
 
 namespace berth::local {
 
@@ -27,6 +28,19 @@ Task<Status> LocalBackend::drop_snapshot(SnapshotSource snapshot)
 {
     if (snapshot.kind == snapshot_kind::kLayer) co_return Status{};
     co_return refuse_kind("drop", snapshot.kind, capabilities_.snapshots);
+}
+
+/// Of the layer that was made for it: those below it are of the snapshots before, or of its sandbox.
+Task<Result<std::uint64_t>> LocalBackend::weigh(SnapshotSource snapshot)
+{
+    co_return co_await pool_.call([&]() -> Result<std::uint64_t> {
+        if (snapshot.kind != snapshot_kind::kLayer)
+            return refuse_kind("weigh", snapshot.kind, capabilities_.snapshots);
+        BERTH_TRY(const auto manifest, read_manifest(snapshot.directory));
+        BERTH_CHECK(check_stack(state_, manifest.stack));
+        BERTH_TRY(const auto layers, open_layers(state_));
+        return sys::tree_size(layers.get(), manifest.stack.front());
+    });
 }
 
 Task<Result<Collected>> LocalBackend::collect(std::string snapshots, bool dry_run)

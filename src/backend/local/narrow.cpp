@@ -51,7 +51,7 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
     const Identity& identity = prepared_->identity;
     if (opened_) {
         // What is mounted must be looked at again; if it is not there any more, no rule about it can hold.
-        BERTH_TRY(prepared_->binds, open_sources(prepared_->spec, *prepared_->plan.state));
+        BERTH_TRY(prepared_->binds, open_sources(prepared_->spec, *prepared_->plan.state, &prepared_->pins));
         prepared_->plan.binds = prepared_->binds;
         opened_ = false;
     }

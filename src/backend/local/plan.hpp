@@ -14,6 +14,7 @@
 #include "core/sandbox_spec.hpp"
 #include "image/oci_document.hpp"
 #include "keeping/file_rules.hpp"
+#include "keeping/mount_source.hpp"
 #include "keeping/supervision.hpp"
 #include "policy/bind.hpp"
 #include "sys/netns_beside.hpp"
@@ -40,7 +41,8 @@ struct RootLayers {
 
 /// A host object to be shown inside, held by descriptor since it was checked.
 struct Bind {
-    UniqueFd source;  ///< O_PATH
+    UniqueFd source; ///< O_PATH
+    keeping::Pin pin;
     std::string path; ///< where it really lies on the host
     std::string target;
     Mount::Mode mode = Mount::Mode::ReadOnly;
@@ -107,11 +109,15 @@ void add_walls(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slo
 /// What the filter refuses beside what it always does.
 [[nodiscard]] sys::FilterOptions filter_of(const Plan& plan);
 
+/// What the mounts of a spec were when its sandbox was made; null: they are found now.
+using Pins = std::vector<keeping::Pin>;
 /// Opens what the spec mounts, volumes last, to be looked at.
-[[nodiscard]] Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state);
+[[nodiscard]] Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state,
+                                                     const Pins* pins);
 /// Opens and checks the mounts and volumes of the spec. A new volume is given to `user`.
 [[nodiscard]] Result<std::vector<Bind>> open_binds(const SandboxSpec& spec, const StateDir& state,
-                                                   const Identity& identity, const Account& user);
+                                                   const Identity& identity, const Account& user,
+                                                   const Pins* pins);
 
 /// Directories for the spec's template, made on first use.
 [[nodiscard]] Result<RootLayers> resolve_template(const StateDir& state, const Template& root,

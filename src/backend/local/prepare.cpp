@@ -79,7 +79,8 @@ void Prepared::let_go()
 
 Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSpec& spec,
                                           const LimitAvailability& limits, Pools* pools,
-                                          const Pools::Progress& progress, const RootLayers* known)
+                                          const Pools::Progress& progress, const RootLayers* known,
+                                          const Pins* pins)
 {
     BERTH_CHECK(validate(spec));
     BERTH_CHECK(refuse_wide_live(spec));
@@ -123,7 +124,7 @@ Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSp
     BERTH_CHECK(admit(spec, holdings, made->notes));
 
     plan.disk = spec.policy.limits.disk.value_or(default_disk());
-    BERTH_TRY(made->binds, open_binds(spec, state, made->identity, made->user));
+    BERTH_TRY(made->binds, open_binds(spec, state, made->identity, made->user, pins));
     plan.binds = made->binds;
     BERTH_TRY(plan.files, policy::bind_files(spec.policy, roots_of(spec, made->user)));
     BERTH_CHECK(check_patterns(plan.files));

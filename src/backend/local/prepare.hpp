@@ -21,6 +21,7 @@ struct Prepared {
     Identity identity;
     Account user;
     std::vector<Bind> binds;
+    Pins pins; ///< of an instance that was found: those of its record
     ProtectedNames protects;
     std::optional<Supervision> supervision; ///< of deny patterns
     Plan plan;
@@ -44,10 +45,9 @@ struct Prepared {
 
 /// Validates, admits the policy, finds the template, leases ids, opens mounts. Every refusal
 /// happens here; nothing of the sandbox exists yet. `pools` may be null; `known` are the template's
-/// directories where they were found before.
-[[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(const StateDir& state, const SandboxSpec& spec,
-                                                        const LimitAvailability& limits, Pools* pools,
-                                                        const Pools::Progress& progress,
-                                                        const RootLayers* known = nullptr);
+/// directories where they were found before, and `pins` what its mounts were.
+[[nodiscard]] Result<std::unique_ptr<Prepared>>
+prepare(const StateDir& state, const SandboxSpec& spec, const LimitAvailability& limits, Pools* pools,
+        const Pools::Progress& progress, const RootLayers* known = nullptr, const Pins* pins = nullptr);
 
 } // namespace berth::local

@@ -171,7 +171,7 @@ Result<sys::SandboxFiles> Sandbox::files(const std::string& user) const
     const auto& identity = prepared_->identity;
     Account account = prepared_->user;
     if (!user.empty()) {
-        BERTH_TRY(account, account_for(user, prepared_->plan.layers, identity));
+        BERTH_TRY(account, asked_account(user, prepared_->plan.layers, identity));
     }
     BERTH_TRY(auto lock, lock_files(directory_.get(), Use::Shared));
     BERTH_TRY(auto root, open_of_keeper("root", O_RDONLY | O_DIRECTORY));

@@ -21,6 +21,7 @@
 #include "keeping/exec_logs.hpp"
 #include "policy/target.hpp"
 #include "sys/remove_tree.hpp"
+#include "sys/sandbox_files_resolve.hpp"
 
 namespace berth::local {
 
@@ -117,13 +118,21 @@ void Sandbox::abandon(const ExecSpec& spec, Starting& starting)
     if (auto all = open_dir_at(directory_.get(), "exec")) (void)sys::remove_tree(all->get(), spec.id);
 }
 
-Status Sandbox::exec(const ExecSpec& spec)
+Status Sandbox::exec(const ExecSpec& wanted)
 {
+    ExecSpec spec = wanted;
     BERTH_CHECK(validate(spec));
     BERTH_TRY([[maybe_unused]] const auto number, keeper_id(spec.id));
     Account user = prepared_->user;
     if (!spec.user.empty()) {
-        BERTH_TRY(user, account_for(spec.user, prepared_->plan.layers, prepared_->identity));
+        BERTH_TRY(user, asked_account(spec.user, prepared_->plan.layers, prepared_->identity));
+        // Every account's home but the sandbox's own may be missing.
+        const auto start = working_directory(prepared_->spec, spec, user, prepared_->plan.layers);
+        if (spec.cwd.empty() && start == user.home) {
+            BERTH_TRY(const auto root, open_of_keeper("root", O_RDONLY | O_DIRECTORY));
+            const auto home = sys::resolve_in(root.get(), start, O_DIRECTORY);
+            if (!home && home.error().code == Code::NotFound) spec.cwd = "/";
+        }
     }
     if (spec.policy)
         BERTH_CHECK(

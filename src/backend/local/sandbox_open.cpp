@@ -56,6 +56,7 @@ Result<Sandbox> Sandbox::open(const StateDir& state, const std::string& native)
         Instance& instance = running->instance;
         auto prepared = std::make_unique<Prepared>();
         prepared->spec = std::move(instance.spec);
+        prepared->pins = std::move(instance.pins);
         prepared->identity.mode = instance.mode;
         if (instance.slot) prepared->identity.range.emplace(sys::IdRange::known(*instance.slot));
         Plan& plan = prepared->plan;

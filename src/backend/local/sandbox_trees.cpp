@@ -34,7 +34,7 @@ Result<Trees> Sandbox::trees(const std::string& user) const
     const auto& identity = prepared_->identity;
     Account account = prepared_->user;
     if (!user.empty()) {
-        BERTH_TRY(account, account_for(user, prepared_->plan.layers, identity));
+        BERTH_TRY(account, asked_account(user, prepared_->plan.layers, identity));
     }
     BERTH_TRY(auto own, files(user));
     Trees out{.files = std::move(own), .reader = std::nullopt, .ids = shown_ids()};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/image_defaults.hpp"
 #include "image/tar_template.hpp"
 
 namespace berth::local {
@@ -39,8 +40,13 @@ Result<std::optional<RootLayers>> base_of(const StateDir& state, const SandboxSp
         if (tar) out = layers_of(*std::move(tar));
     }
     if (!out) return out;
-    // What an image asks for its processes is not in its files.
-    if (const auto image = resolve_template(state, spec.root, progress)) out->image = image->image;
+    // What an image asks for its processes is not in its files, but beside them; snapshots of before that
+    // have the template's word.
+    BERTH_TRY(auto asked, kept_image_defaults(from.directory));
+    if (asked)
+        out->image.emplace(std::move(asked->env), std::move(asked->workdir), std::move(asked->user));
+    else if (const auto image = resolve_template(state, spec.root, progress))
+        out->image = image->image;
     return out;
 }
 

@@ -115,7 +115,8 @@ Result<Started> start_instance(const StateDir& state, const std::string& native)
     }
     BERTH_TRY(const auto rest, bring_to_rest(state, native, directory.get(), instance));
     started.unsynced_since = rest.unsynced_since;
-    BERTH_TRY(auto grounds, prepare_kept(state, instance.spec, {.known = known_layers(instance)}));
+    BERTH_TRY(auto grounds,
+              prepare_kept(state, instance.spec, {.known = known_layers(instance), .pins = &instance.pins}));
     if (grounds.prepared->plan.layers.root != instance.layers.root)
         started.notes.emplace_back("the host's programs have changed since it ran last");
     auto booted = boot(state, native, directory.get(), instance, std::move(grounds), Recorded::Yes);

@@ -375,7 +375,7 @@ Task<Status> Builder::finalize(Work& work)
     BERTH_CO_TRY(const auto taken, co_await lifecycle.snapshot(work.record.id(), std::move(wish)));
     hooks::kill_point("build frozen");
     work.one.build->snapshot = taken.record.id;
-    work.log.add("info", fmt::format("{} in the template's own layer", brief(Bytes{taken.record.bytes})));
+    work.log.add("info", "the template's own layer is kept");
     co_return Status{};
 }
 

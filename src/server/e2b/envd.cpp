@@ -52,7 +52,7 @@ Task<std::expected<User, connect::Failure>> user_of(const EnvdCall& call, std::s
     // By number: the backend knows the accounts a template began with, and not those that came later.
     if (const auto found = find_account(*passwd, name))
         co_return User{.name = found->numbers, .home = found->home, .login = name};
-    if (name == "user") co_return User{};
+    if (name == "user") co_return User{.name = {}}; // whom the image has instead
     co_return std::unexpected(unknown_user(name));
 }
 

@@ -61,13 +61,17 @@ Api::Api(gate::Ground& ground) : ground_(ground)
         "Its events as a stream (text/event-stream) that can be resumed by Last-Event-ID");
     add("GET", "/v1/sandboxes/{sandbox}/execs/{exec}/stream", &Api::stream_exec, "101",
         "Its events, input, signals and sizes on one WebSocket that can be resumed by after=N");
+    add("POST", "/v1/sandboxes/{sandbox}/execs/{exec}/yield", &Api::yield_exec, "200",
+        "{input or input_base64, write, close, next_seq, yield_ms, max_output_tokens}: types that, waits "
+        "a while and tells what it printed; it runs on");
     add("POST", "/v1/sandboxes/{sandbox}/execs/{exec}/input", &Api::write_input, "200",
         "The body to its input; the same write id writes nothing twice");
     add("DELETE", "/v1/sandboxes/{sandbox}/execs/{exec}/input", &Api::close_input, "204", "Close its input");
     add("POST", "/v1/sandboxes/{sandbox}/execs/{exec}/signal", &Api::send_signal, "204", "Send it a signal");
     add("POST", "/v1/sandboxes/{sandbox}/execs/{exec}/size", &Api::resize, "204", "Resize its terminal");
     add("DELETE", "/v1/sandboxes/{sandbox}/execs/{exec}", &Api::kill_exec, "204",
-        "Kill it and everything it started");
+        "End it: TERM, and after grace_seconds (5) KILL to it and everything it started; answers when it has "
+        "ended");
     add("GET", "/v1/sandboxes/{sandbox}/files", &Api::read_file, "200", "The contents of a file");
     add("PUT", "/v1/sandboxes/{sandbox}/files", &Api::write_file, "204", "Replace or make a file");
     add("DELETE", "/v1/sandboxes/{sandbox}/files", &Api::remove_file, "204", "Remove a file or a tree");
@@ -95,20 +99,6 @@ Task<Result<SandboxRecord>> Api::record_of(const Call& call)
     auto found = co_await lifecycle().find(id);
     if (!found || !gate::owned(found->spec, call.tenant)) co_return missing();
     co_return *std::move(found);
-}
-
-Task<Result<SandboxRecord>> Api::usable(const Call& call)
-{
-    BERTH_CO_TRY(auto record, co_await record_of(call));
-    if (record.state == State::Running) {
-        // To work on its files is to use it; told now and then, not with each request.
-        const auto& idle = record.retention.idle;
-        if (idle && system_clock().now() >= record.last_used + *idle / 4)
-            BERTH_CO_CHECK(co_await lifecycle().keep_alive(record.id()));
-        co_return record;
-    }
-    BERTH_CO_TRY(auto used, co_await lifecycle().use(record.id()));
-    co_return std::move(used.record);
 }
 
 Task<Result<SnapshotRecord>> Api::snapshot_of(const Call& call)

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <boost/asio/cancellation_signal.hpp>
@@ -13,6 +14,7 @@
 #include "policy/policy.hpp"
 #include "server/gate/face.hpp"
 #include "server/http/router.hpp"
+#include "server/own/in_use.hpp"
 
 namespace berth::own {
 
@@ -21,7 +23,8 @@ struct Call {
     http::Exchange& exchange;
     std::string tenant;
     http::Parameters parameters;
-    bool by_bearer = false; ///< the key came as Authorization
+    bool by_bearer = false;            ///< the key came as Authorization
+    std::optional<InUse::Hold> hold{}; ///< its sandbox is not idle meanwhile
 };
 
 using Answer = Result<http::Response>;
@@ -90,7 +93,10 @@ private:
     Task<Answer> kill_exec(Call& call);
     Task<Answer> resize(Call& call);
     Task<Result<ExecRecord>> exec_of(const Call& call, const SandboxRecord& record);
+    /// In charge of an exec's timeout and of recording its end.
+    Task<void> attend(SandboxRecord record, ExecSpec spec);
     Task<Answer> stream_exec(Call& call); // stream_calls.cpp
+    Task<Answer> yield_exec(Call& call);  // yield_calls.cpp
     // file_calls.cpp
     Task<Answer> read_file(Call& call);
     Task<Answer> write_file(Call& call);
@@ -106,12 +112,21 @@ private:
 
     /// The tenant's own sandbox that the path names; NotFound for everybody else's.
     Task<Result<SandboxRecord>> record_of(const Call& call);
-    /// The same, made usable.
-    Task<Result<SandboxRecord>> usable(const Call& call);
+    // use_calls.cpp
+    /// The same, made usable. What is said to run is not looked at: in() does where that was wrong. An answer
+    /// has the outcome in its head, where it is not "attached".
+    Task<Result<Acquired>> usable(Call& call);
+    /// Does the work in it; once more where its backend says that it is gone, or does not run, and what it
+    /// took to bring it back is then in `used`.
+    template <class F>
+    auto in(Call& call, Acquired& used, F work) -> std::invoke_result_t<F, Backend&, const SandboxRecord&>;
+    /// Whether `why` is because of that, and it is back.
+    Task<Result<bool>> brought_back(Call& call, Acquired& used, Error why);
+    Task<void> mind_use();
+    /// Runs it beside the requests, until it ends or we leave.
+    void spawn(const boost::asio::any_io_executor& loop, Task<void> work);
     Task<Result<SnapshotRecord>> snapshot_of(const Call& call);
     Task<Result<json::Value>> body_of(Call& call);
-    /// In charge of an exec's timeout and of recording its end.
-    Task<void> attend(SandboxRecord record, ExecSpec spec);
     [[nodiscard]] Lifecycle& lifecycle() { return ground_.berth.lifecycle(); }
     [[nodiscard]] Proving proving() { return {lifecycle(), ground_.pool, ground_.berth.data()}; }
 
@@ -120,7 +135,20 @@ private:
     gate::Ground& ground_;
     http::Router<Handler> router_;
     std::list<boost::asio::cancellation_signal> attended_;
+    InUse in_use_;
+    bool minding_ = false; ///< somebody minds in_use_
     bool leaving_ = false;
 };
+
+template <class F>
+auto Api::in(Call& call, Acquired& used, F work) -> std::invoke_result_t<F, Backend&, const SandboxRecord&>
+{
+    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(used.record.backend));
+    auto done = co_await work(*where, used.record);
+    if (done) co_return done;
+    BERTH_CO_TRY(const bool back, co_await brought_back(call, used, done.error()));
+    if (back) co_return co_await work(*where, used.record);
+    co_return done;
+}
 
 } // namespace berth::own

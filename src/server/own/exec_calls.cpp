@@ -2,10 +2,7 @@
 #include <utility>
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -14,6 +11,7 @@
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "core/exec_reader.hpp"
+#include "lifecycle/cancel.hpp"
 #include "lifecycle/documents.hpp"
 #include "lifecycle/told_end.hpp"
 #include "server/own/api.hpp"
@@ -86,6 +84,19 @@ Result<std::uint64_t> write_id_of(const http::RequestHead& head)
     return static_cast<std::uint64_t>(number);
 }
 
+/// Between TERM and KILL.
+Result<std::chrono::milliseconds> grace_of(const http::RequestHead& head)
+{
+    const auto* const given = head.parameter("grace_seconds");
+    if (given == nullptr) return kCancelGrace;
+    const bool number = given->find_first_not_of("0123456789.") == std::string::npos;
+    const auto grace = parse_duration(number ? *given + "s" : *given);
+    if (!number || !grace || *grace > kLongestCancelGrace)
+        return fail(Code::Invalid, "grace_seconds: a number from 0 to {}",
+                    std::chrono::duration_cast<std::chrono::seconds>(kLongestCancelGrace).count());
+    return std::chrono::ceil<std::chrono::milliseconds>(*grace);
+}
+
 } // namespace
 
 Result<TerminalSize> read_size(const json::Reader& reader)
@@ -107,25 +118,6 @@ Result<std::uint64_t> first_event(const http::RequestHead& head)
     if (last.empty()) return 0;
     BERTH_TRY(const auto number, parse_int(last, 0, INT64_MAX - 1, "after"));
     return static_cast<std::uint64_t>(number) + 1;
-}
-
-Error refusal(Error error, const std::string& exec)
-{
-    const auto as = [&](Code code, std::string message) {
-        return Error{.code = code, .message = std::move(message)};
-    };
-    switch (error.sys.value()) {
-    case ESTALE:
-        return as(Code::Conflict, fmt::format("exec {}: a later write was taken before; the numbers in "
-                                              "\"write\" must grow",
-                                              printable(exec, 60)));
-    case EPIPE:
-        return as(Code::Conflict, fmt::format("exec {} reads no input: it has ended, has closed it, or was "
-                                              "started without",
-                                              printable(exec, 60)));
-    case ENOTTY: return as(Code::Invalid, fmt::format("exec {} has no terminal", printable(exec, 60)));
-    default: return error;
-    }
 }
 
 Task<void> Api::attend(SandboxRecord record, ExecSpec spec)
@@ -151,20 +143,16 @@ Task<Answer> Api::start_exec(Call& call)
 {
     BERTH_CO_TRY(const auto body, co_await body_of(call));
     BERTH_CO_TRY(auto spec, read_exec(json::Reader(body)));
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    spec.id = make_exec_id(system_clock());
-    BERTH_CO_CHECK(co_await lifecycle().exec(record, spec));
-    const auto executor = co_await asio::this_coro::executor;
-    const auto own = attended_.emplace(attended_.end());
-    // Its signal lives until the loop has seen its end.
-    asio::co_spawn(
-        executor, attend(record, spec),
-        asio::bind_cancellation_slot(own->slot(), [this, own, executor](const std::exception_ptr&) {
-            asio::post(executor, [this, own] { attended_.erase(own); });
-        }));
-    json::Object out;
+    BERTH_CO_TRY(auto used, co_await usable(call));
+    const auto begin = [&](Backend&, const SandboxRecord& record) {
+        spec.id = make_exec_id(system_clock());
+        return lifecycle().exec(record, spec);
+    };
+    BERTH_CO_CHECK(co_await in(call, used, begin));
+    spawn(co_await asio::this_coro::executor, attend(used.record, spec));
+    json::Object out = documents::outcome(used);
     out["id"] = spec.id;
-    out["sandbox"] = record.id();
+    out["sandbox"] = used.record.id();
     co_return http::json_response(201, out);
 }
 
@@ -268,8 +256,9 @@ Task<Answer> Api::send_signal(Call& call)
 Task<Answer> Api::kill_exec(Call& call)
 {
     BERTH_CO_TRY(const auto record, co_await record_of(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_CHECK(co_await where->kill(Lifecycle::handle(record), call.parameters[1]));
+    BERTH_CO_TRY(const auto exec, co_await exec_of(call, record));
+    BERTH_CO_TRY(const auto grace, grace_of(call.exchange.head()));
+    BERTH_CO_CHECK(co_await cancel_exec(lifecycle(), record, exec, grace));
     co_return http::empty_response();
 }
 

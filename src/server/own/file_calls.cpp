@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,6 +37,13 @@ std::string_view kind_of(FileEntry::Kind kind)
     return "other";
 }
 
+/// What is spooled may be needed twice.
+Status from_beginning(int file)
+{
+    if (::lseek(file, 0, SEEK_SET) != 0) return fail_errno("reading a temporary file");
+    return {};
+}
+
 json::Object entry_json(const FileEntry& entry)
 {
     json::Object out;
@@ -55,9 +63,10 @@ json::Object entry_json(const FileEntry& entry)
 Task<Answer> Api::read_file(Call& call)
 {
     BERTH_CO_TRY(const auto file, path_of(call.exchange.head()));
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_TRY(const auto opened, co_await where->open_file(Lifecycle::handle(record), file));
+    BERTH_CO_TRY(auto used, co_await usable(call));
+    BERTH_CO_TRY(const auto opened, co_await in(call, used, [&](Backend& where, const SandboxRecord& record) {
+                     return where.open_file(Lifecycle::handle(record), file);
+                 }));
     BERTH_CO_CHECK(co_await send_file(call.exchange, opened.get(), "application/octet-stream"));
     co_return http::Response{};
 }
@@ -78,8 +87,7 @@ Task<Result<UniqueFd>> Api::spooled(Call& call)
 Task<Answer> Api::read_tree(Call& call)
 {
     BERTH_CO_TRY(const auto directory, path_of(call.exchange.head()));
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_TRY(auto used, co_await usable(call));
     BERTH_CO_TRY(auto spool, co_await gate::Spool::open(ground_));
     BERTH_CO_TRY(const auto file, co_await spool.finish());
     std::uint64_t size = 0;
@@ -89,7 +97,13 @@ Task<Answer> Api::read_tree(Call& call)
             return fail(Code::Exhausted, "a tree of more than {} bytes", gate::kUploadLimit.count);
         return write_all(file.get(), bytes);
     };
-    BERTH_CO_CHECK(co_await where->read_archive(Lifecycle::handle(record), directory, {}, sink));
+    const auto read = [&](Backend& where, const SandboxRecord& record) -> Task<Status> {
+        size = 0;
+        BERTH_CO_CHECK(from_beginning(file.get()));
+        if (::ftruncate(file.get(), 0) != 0) co_return fail_errno("emptying a temporary file");
+        co_return co_await where.read_archive(Lifecycle::handle(record), directory, {}, sink);
+    };
+    BERTH_CO_CHECK(co_await in(call, used, read));
     BERTH_CO_CHECK(co_await send_file(call.exchange, file.get(), "application/x-tar"));
     co_return http::Response{};
 }
@@ -97,8 +111,7 @@ Task<Answer> Api::read_tree(Call& call)
 Task<Answer> Api::write_tree(Call& call)
 {
     BERTH_CO_TRY(const auto directory, path_of(call.exchange.head()));
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
+    BERTH_CO_TRY(auto used, co_await usable(call));
     BERTH_CO_TRY(const auto file, co_await spooled(call));
     const ByteSource source = [&]() -> Result<std::string> {
         std::string piece(kPiece, '\0');
@@ -107,8 +120,12 @@ Task<Answer> Api::write_tree(Call& call)
         piece.resize(static_cast<std::size_t>(n));
         return piece;
     };
-    BERTH_CO_CHECK(co_await where->write_archive(Lifecycle::handle(record), directory, source,
-                                                 ArchiveLimits::whole_tree()));
+    const auto write = [&](Backend& where, const SandboxRecord& record) -> Task<Status> {
+        BERTH_CO_CHECK(from_beginning(file.get()));
+        co_return co_await where.write_archive(Lifecycle::handle(record), directory, source,
+                                               ArchiveLimits::whole_tree());
+    };
+    BERTH_CO_CHECK(co_await in(call, used, write));
     co_return http::empty_response();
 }
 
@@ -138,19 +155,26 @@ Task<Status> Api::send_file(http::Exchange& exchange, int file, std::string_view
 Task<Answer> Api::write_file(Call& call)
 {
     BERTH_CO_TRY(const auto file, path_of(call.exchange.head()));
-    FileContents contents{.source = {}, .limit = gate::kUploadLimit};
-    if (const auto* const mode = call.exchange.head().parameter("mode")) {
+    std::optional<unsigned> mode;
+    if (const auto* const given = call.exchange.head().parameter("mode")) {
         const auto octal =
-            mode->empty() || mode->find_first_not_of("01234567") != std::string::npos || mode->size() > 4
+            given->empty() || given->find_first_not_of("01234567") != std::string::npos || given->size() > 4
                 ? std::nullopt
-                : std::optional(std::stoul(*mode, nullptr, 8));
+                : std::optional(std::stoul(*given, nullptr, 8));
         if (!octal || *octal > 0777) co_return fail(Code::Invalid, "mode must be octal, at most 0777");
-        contents.mode = static_cast<unsigned>(*octal);
+        mode = static_cast<unsigned>(*octal);
     }
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_TRY(contents.source, co_await spooled(call));
-    BERTH_CO_CHECK(co_await where->fill_file(Lifecycle::handle(record), file, std::move(contents)));
+    BERTH_CO_TRY(auto used, co_await usable(call));
+    BERTH_CO_TRY(const auto body, co_await spooled(call));
+    const auto fill = [&](Backend& where, const SandboxRecord& record) -> Task<Status> {
+        BERTH_CO_CHECK(from_beginning(body.get()));
+        FileContents contents{.source = UniqueFd(::fcntl(body.get(), F_DUPFD_CLOEXEC, 0)),
+                              .limit = gate::kUploadLimit,
+                              .mode = mode};
+        if (!contents.source) co_return fail_errno("passing an upload on");
+        co_return co_await where.fill_file(Lifecycle::handle(record), file, std::move(contents));
+    };
+    BERTH_CO_CHECK(co_await in(call, used, fill));
     co_return http::empty_response();
 }
 
@@ -159,18 +183,20 @@ Task<Answer> Api::remove_file(Call& call)
     BERTH_CO_TRY(const auto file, path_of(call.exchange.head()));
     const auto* const tree = call.exchange.head().parameter("tree");
     const auto how = tree != nullptr && *tree == "true" ? RemoveTree::Yes : RemoveTree::No;
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_CHECK(co_await where->remove_file(Lifecycle::handle(record), file, how));
+    BERTH_CO_TRY(auto used, co_await usable(call));
+    BERTH_CO_CHECK(co_await in(call, used, [&](Backend& where, const SandboxRecord& record) {
+        return where.remove_file(Lifecycle::handle(record), file, how);
+    }));
     co_return http::empty_response();
 }
 
 Task<Answer> Api::list_files(Call& call)
 {
     BERTH_CO_TRY(const auto directory, path_of(call.exchange.head()));
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_TRY(const auto all, co_await where->list_files(Lifecycle::handle(record), directory));
+    BERTH_CO_TRY(auto used, co_await usable(call));
+    BERTH_CO_TRY(const auto all, co_await in(call, used, [&](Backend& where, const SandboxRecord& record) {
+                     return where.list_files(Lifecycle::handle(record), directory);
+                 }));
     json::Array out;
     for (const auto& one : all) out.emplace_back(entry_json(one));
     json::Object document;
@@ -181,18 +207,20 @@ Task<Answer> Api::list_files(Call& call)
 Task<Answer> Api::stat_file(Call& call)
 {
     BERTH_CO_TRY(const auto file, path_of(call.exchange.head()));
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_TRY(const auto entry, co_await where->stat_file(Lifecycle::handle(record), file));
+    BERTH_CO_TRY(auto used, co_await usable(call));
+    BERTH_CO_TRY(const auto entry, co_await in(call, used, [&](Backend& where, const SandboxRecord& record) {
+                     return where.stat_file(Lifecycle::handle(record), file);
+                 }));
     co_return http::json_response(200, entry_json(entry));
 }
 
 Task<Answer> Api::make_dir(Call& call)
 {
     BERTH_CO_TRY(const auto directory, path_of(call.exchange.head()));
-    BERTH_CO_TRY(const auto record, co_await usable(call));
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    BERTH_CO_CHECK(co_await where->make_dir(Lifecycle::handle(record), directory, MakeParents::Yes));
+    BERTH_CO_TRY(auto used, co_await usable(call));
+    BERTH_CO_CHECK(co_await in(call, used, [&](Backend& where, const SandboxRecord& record) {
+        return where.make_dir(Lifecycle::handle(record), directory, MakeParents::Yes);
+    }));
     co_return http::empty_response();
 }
 

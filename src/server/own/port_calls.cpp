@@ -26,14 +26,14 @@ Task<Answer> Api::reach_port(Call& call)
     auto& exchange = call.exchange;
     const auto& head = exchange.head();
     const auto port = parse_int(call.parameters[1], 1, 65535, "port");
-    BERTH_CO_TRY(const auto record, co_await usable(call));
+    BERTH_CO_TRY(auto used, co_await usable(call));
     if (!port) co_return std::unexpected(port.error());
-    BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
-    auto inside =
-        co_await gate::dial_port(*where, Lifecycle::handle(record), static_cast<std::uint16_t>(*port));
+    auto inside = co_await in(call, used, [&](Backend& where, const SandboxRecord& record) {
+        return gate::dial_port(where, Lifecycle::handle(record), static_cast<std::uint16_t>(*port));
+    });
     const auto nobody = [&](std::string why) {
         const Error error{.code = Code::Unavailable,
-                          .message = fmt::format("port {} of {}: {}", *port, record.id(), why)};
+                          .message = fmt::format("port {} of {}: {}", *port, used.record.id(), why)};
         return http::json_response(502, json::error_document(error));
     };
     if (!inside && inside.error().code == Code::Unsupported) co_return std::unexpected(inside.error());

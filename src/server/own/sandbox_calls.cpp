@@ -237,8 +237,7 @@ Task<Answer> Api::receipts(Call& call)
 
 Task<Answer> Api::list_snapshots(Call& call)
 {
-    BERTH_CO_TRY(const auto all,
-                 co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
+    BERTH_CO_TRY(const auto all, co_await lifecycle().snapshots({}));
     json::Array out;
     for (const auto& one : all)
         if (!one.internal && gate::owned(one.spec, call.tenant)) out.emplace_back(documents::snapshot(one));
@@ -256,8 +255,17 @@ Task<Answer> Api::get_snapshot(Call& call)
 Task<Answer> Api::restore(Call& call)
 {
     BERTH_CO_TRY(const auto snapshot, co_await snapshot_of(call));
+    BERTH_CO_TRY(const auto body, co_await body_of(call));
+    const json::Reader reader(body);
+    BERTH_CO_CHECK(reader.only({"backend"}));
+    RestoreWish wish{.as_new = true};
+    BERTH_CO_TRY(wish.backend, text_at(reader, "backend"));
+    // As with a new one: which backend costs whom what is the operator's to say.
+    if (!wish.backend.empty() && wish.backend != ground_.backend && wish.backend != snapshot.backend)
+        co_return fail(Code::Denied, "this server makes sandboxes on {}, not on '{}'", ground_.backend,
+                       printable(wish.backend, 60));
     BERTH_CO_TRY(const auto room, co_await gate::room_for(ground_, call.tenant));
-    BERTH_CO_TRY(const auto made, co_await lifecycle().restore(snapshot.id, {.as_new = true}));
+    BERTH_CO_TRY(const auto made, co_await lifecycle().restore(snapshot.id, std::move(wish)));
     co_return shown(201, documents::acquired(made));
 }
 

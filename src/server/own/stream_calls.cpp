@@ -13,6 +13,7 @@
 #include "base/encoding.hpp"
 #include "base/json_reader.hpp"
 #include "core/exec_reader.hpp"
+#include "core/write_id.hpp"
 #include "lifecycle/documents.hpp"
 #include "lifecycle/told_end.hpp"
 #include "server/http/websocket.hpp"
@@ -32,10 +33,6 @@ constexpr std::size_t kMessage = std::size_t{4} << 20;
 constexpr std::size_t kWaiting = std::size_t{8} << 20; // of input that the command has not read
 constexpr auto kReadAgain = 20ms;
 constexpr auto kLook = 15s;
-/// A client's number of a write, and how often the command took a part of it: it is the same sequence when
-/// the client sends it again.
-constexpr unsigned kPartBits = 20;
-constexpr std::int64_t kMostWrites = std::int64_t{1} << 42;
 
 struct Input {
     std::uint64_t write = 0;

@@ -52,6 +52,12 @@ Status insert_snapshot(Connection& db, const SnapshotRecord& snapshot)
     return done;
 }
 
+Status set_snapshot_bytes(Connection& db, const std::string& id, std::uint64_t bytes)
+{
+    BERTH_TRY(auto row, db.prepare("UPDATE snapshot SET bytes=? WHERE id=?"));
+    return row.bind(bytes).bind(id).run();
+}
+
 Result<std::optional<SnapshotRecord>> find_snapshot_row(Connection& db, const std::string& id)
 {
     static const std::string sql = fmt::format("SELECT {} FROM snapshot WHERE id=?", kColumns);

@@ -10,6 +10,7 @@
 namespace berth::store {
 
 [[nodiscard]] Status insert_snapshot(Connection& db, const SnapshotRecord& snapshot);
+[[nodiscard]] Status set_snapshot_bytes(Connection& db, const std::string& id, std::uint64_t bytes);
 [[nodiscard]] Result<std::optional<SnapshotRecord>> find_snapshot_row(Connection& db, const std::string& id);
 [[nodiscard]] Result<std::vector<SnapshotRecord>> list_snapshots(Connection& db, const std::string& sandbox);
 /// False: there was none.

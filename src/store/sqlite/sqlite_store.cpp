@@ -151,9 +151,11 @@ Result<SandboxRecord> SqliteStore::replace(SandboxRecord first, SandboxRecord se
     return second;
 }
 
+/// Nobody waits for the disk: a machine that crashes ends every use.
 Status SqliteStore::touch(const std::string& id, WallTime used, WallTime due)
 {
-    return write([&](Connection& db) { return touch_record(db, id, used, due); }, {});
+    return writer_.write([&](Connection& db) { return touch_record(db, id, used, due); },
+                         Writer::Until::Written);
 }
 
 Result<std::optional<SandboxRecord>> SqliteStore::find(const std::string& id)
@@ -270,6 +272,12 @@ Result<std::vector<SnapshotRecord>> SqliteStore::snapshots(const std::string& sa
 {
     const std::scoped_lock alone(reading_);
     return list_snapshots(reads_, sandbox);
+}
+
+/// Not in its copy: whoever needs that one has it counted again.
+Status SqliteStore::size_snapshot(const std::string& id, std::uint64_t bytes)
+{
+    return writer_.write([&](Connection& db) { return set_snapshot_bytes(db, id, bytes); });
 }
 
 Status SqliteStore::remove_snapshot(const std::string& id, std::vector<LedgerEvent> events)

@@ -47,6 +47,7 @@ public:
     Status add_snapshot(SnapshotRecord snapshot, std::vector<LedgerEvent> events) override;
     Result<std::optional<SnapshotRecord>> find_snapshot(const std::string& id) override;
     Result<std::vector<SnapshotRecord>> snapshots(const std::string& sandbox) override;
+    Status size_snapshot(const std::string& id, std::uint64_t bytes) override;
     Status remove_snapshot(const std::string& id, std::vector<LedgerEvent> events) override;
 
     Result<bool> lease(const std::string& name, const std::string& holder,

@@ -2,6 +2,9 @@
 
 #include "core/exo_spec.hpp"
 
+#include <cstdlib>
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 namespace berth::exo {
@@ -43,6 +46,31 @@ TEST(ExoHash, OfASpecOfOurs)
                          .workdir = "/work"}));
     spec.mounts[0].mode = Mount::Mode::Copy;
     EXPECT_FALSE(spec_of(spec, "img"));
+}
+
+TEST(ExoHash, OfAMountIsThatOfItsRealPath)
+{
+    std::string place = "/tmp/berth-exo-XXXXXX";
+    ASSERT_NE(::mkdtemp(place.data()), nullptr);
+    std::filesystem::create_directories(place + "/real/d");
+    std::filesystem::create_directory_symlink("real", place + "/link");
+    SandboxSpec spec;
+    spec.mounts = {{.source = place + "/link/d", .target = "/d"}};
+    EXPECT_EQ(spec_of(spec, "img")->mounts.front().host, place + "/real/d");
+    std::filesystem::remove_all(place);
+    EXPECT_EQ(spec_of(spec, "img")->mounts.front().host, place + "/link/d") << "what is not there";
+}
+
+TEST(ExoHash, OfARequestAsItWasGiven)
+{
+    SandboxSpec spec;
+    spec.policy.network = policy::Network::Off;
+    spec.workdir = "/";
+    EXPECT_EQ(hash_as_given(spec), spec_hash({.image = "", .network = false, .workdir = "/"}));
+    spec.root = {.kind = Template::Kind::Image, .path = "ubuntu:24.04", .tag = {}};
+    EXPECT_EQ(hash_as_given(spec), "8b720987830e622f");
+    spec.root = {.kind = Template::Kind::Tar, .path = "/root.tar", .tag = {}};
+    EXPECT_EQ(hash_as_given(spec), "") << "exo has no such root";
 }
 
 TEST(ExoHash, OfAKey)

@@ -63,9 +63,11 @@ TEST(SandboxSpec, RefusesAMountOverTheRootOrWhatBerthMakes)
 {
     const Place place;
     expect_refused(with_mount(place / "dir", "/"), "over /");
-    for (const char* target : {"/proc", "/proc/sys", "/sys", "/dev", "/dev/shm"})
+    for (const char* target : {"/proc", "/proc/sys", "/sys", "/dev", "/dev/shm", "/.berth", "/.berth/keeper",
+                               "/.berth-0123456789ab"})
         expect_refused(with_mount(place / "dir", target), target);
-    EXPECT_TRUE(validate(with_mount(place / "dir", "/devices")));
+    for (const char* target : {"/devices", "/.berthed"})
+        EXPECT_TRUE(validate(with_mount(place / "dir", target))) << target;
     for (const char* target : {"/mnt/../proc", "/data/", "/data/.", "//data", "data"})
         EXPECT_EQ(validate(with_mount(place / "dir", target)).error().code, Code::Invalid) << target;
 }

@@ -1,5 +1,6 @@
 #include "place.hpp"
 
+#include "lifecycle/client.hpp"
 #include "store/sqlite/connection.hpp"
 
 namespace berth {
@@ -67,6 +68,47 @@ TEST_F(Gc, ARunningExecPinsIt)
         << "nobody saw a status";
     clock_.time += 10min;
     EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "destroy")));
+}
+
+TEST_F(Gc, ADryRunAnnouncesNothingThatACommandKeepsFromBeingDone)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Stop))));
+    ExecSpec exec;
+    exec.id = "exec_01jd7f3k2m0000000000000000";
+    exec.argv = {"sleep", "1000"};
+    ASSERT_TRUE(run_task(one->lifecycle->exec(made.record, exec)));
+    for (const bool running : {true, false}) {
+        world_->execs[made.record.native] = {{.id = exec.id, .running = running, .status = {}, .events = 1}};
+        clock_.time += 10min;
+        EXPECT_THAT(must_collect(*one, {.dry_run = true}).actions, IsEmpty()) << running;
+        EXPECT_EQ(one->store->execs(made.record.id(), true)->size(), 1u) << "a dry run records no end";
+        EXPECT_THAT(must_collect(*one).actions, IsEmpty()) << running;
+    }
+    clock_.time += 10min;
+    for (const bool dry : {true, false})
+        EXPECT_THAT(must_collect(*one, {.dry_run = dry}).actions, Contains(Field(&GcAction::what, "stop")));
+}
+
+TEST_F(Gc, ARunningExecPinsAThrowAwaySandboxOnlyWhileItsClientLives)
+{
+    auto one = process();
+    auto request = idle_wish(OnIdle::Destroy);
+    request.spec.labels[std::string(kClientLabel)] = "run";
+    const auto made = must(run_task(one->lifecycle->acquire(std::move(request))));
+    auto client = take_client(data_, made.record.id());
+    ASSERT_TRUE(client && *client);
+    ExecSpec exec;
+    exec.id = "exec_01jd7f3k2m0000000000000000";
+    exec.argv = {"sleep", "infinity"};
+    ASSERT_TRUE(run_task(one->lifecycle->exec(made.record, exec)));
+    world_->execs[made.record.native] = {{.id = exec.id, .running = true, .status = {}, .events = 1}};
+    clock_.time += 10min;
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty());
+    client->reset(); // as the kernel does for one that was killed
+    clock_.time += 2min;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "destroy")));
+    EXPECT_THAT(world_->instances, IsEmpty());
 }
 
 TEST_F(Gc, ADamagedRecordStopsNobodyAndIsRemovedByHand)
@@ -184,6 +226,29 @@ TEST_F(Gc, KeepsTheNewestSnapshots)
     EXPECT_EQ(left.front().id, ids.back());
     EXPECT_TRUE(std::filesystem::exists(data_ + "/snapshot/" + ids.back()));
     EXPECT_FALSE(std::filesystem::exists(data_ + "/snapshot/" + ids.front()));
+}
+
+TEST_F(Gc, CountsOnceWhatASnapshotTakesThatWasTakenWithoutCounting)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    world_->counts = false;
+    std::string newest;
+    for (int i = 0; i < 3; ++i) {
+        clock_.time += 1h;
+        newest = run_task(one->lifecycle->snapshot("demo", {}))->record.id;
+    }
+    EXPECT_EQ(one->store->find_snapshot(newest)->value().bytes, 0u) << "nobody asked";
+    world_->outage = true;
+    EXPECT_EQ(run_task(one->lifecycle->snapshots({}))->front().bytes, 0u) << "listed all the same";
+    world_->outage = false;
+    EXPECT_EQ(must_collect(*one, {.dry_run = true, .keep_bytes = Bytes{40}}).actions.size(), 1u);
+    EXPECT_EQ(one->store->find_snapshot(newest)->value().bytes, 18u);
+    must_collect(*one, {.keep_bytes = Bytes{20}});
+    const auto left = *run_task(one->lifecycle->snapshots(made.record.id()));
+    ASSERT_EQ(left.size(), 1u);
+    EXPECT_EQ(left.front().id, newest);
+    EXPECT_EQ(world_->weighs, 3u);
 }
 
 TEST_F(Gc, RemovesPayloadsOfSnapshotsThatWereNeverFinished)

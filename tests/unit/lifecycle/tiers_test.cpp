@@ -6,6 +6,8 @@ namespace berth {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -146,6 +148,25 @@ TEST_F(Tiers, AnotherSpecSupersedesAndKeepsTheOldOne)
     EXPECT_EQ(run_task(one->lifecycle->find(made.record.id()))->superseded_by, next.record.id());
     EXPECT_EQ(told(*one, "berth.sandbox_superseded"), 1u);
     EXPECT_EQ(run_task(one->lifecycle->find("demo"))->id(), next.record.id());
+}
+
+TEST_F(Tiers, WhatIsLostAndSupersededIsNotSaidToBeKept)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    const auto taken = run_task(one->lifecycle->snapshot("demo", {}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    world_->instances.clear();
+    ASSERT_TRUE(run_task(one->lifecycle->refresh("demo")));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    const auto next = must(run_task(one->lifecycle->acquire(other)));
+    EXPECT_EQ(run_task(one->lifecycle->find(made.record.id()))->state, State::Destroyed);
+    EXPECT_THAT(next.notes,
+                ElementsAre(AllOf(HasSubstr(made.record.id() + " had the key"), HasSubstr("was lost"),
+                                  HasSubstr(taken->record.id), Not(HasSubstr("kept for a day")))));
+    EXPECT_THAT(json::dump(one->store->ledger({.type = "berth.sandbox_destroyed"})->back().data),
+                HasSubstr(taken->record.id));
 }
 
 TEST_F(Tiers, WhatCannotBeMadeSupersedesNothing)

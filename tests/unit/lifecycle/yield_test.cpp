@@ -60,6 +60,19 @@ TEST(Yield, ReturnsEarlyWhenAllIsOver)
     EXPECT_FALSE(answer.original_tokens);
 }
 
+TEST(Yield, OfOneThatEndedBeforeWaitsForNothingNew)
+{
+    FakeBackend backend;
+    backend.events = {{event(7, Kind::Stdout, "rest")}};
+    const auto answer = run_task(collect_output(backend, {.sandbox = "sbx", .native = "n"}, "exec_1", 7, 30s,
+                                                1000, ExitStatus::from_wait(7 << 8)));
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->output, "rest");
+    EXPECT_EQ(answer->status->code(), 7);
+    EXPECT_EQ(answer->next, 8u);
+    EXPECT_LT(answer->waited, 10s);
+}
+
 TEST(Yield, DoesNotWaitForStreamsThatADaemonHolds)
 {
     FakeBackend backend;

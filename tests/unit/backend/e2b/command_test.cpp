@@ -67,6 +67,19 @@ TEST(Labels, ComeBack)
     EXPECT_FALSE(identity_of({}));
 }
 
+TEST(Labels, AreAlsoThoseByWhichExoFindsIt)
+{
+    Identity identity;
+    identity.sandbox = "sbx_01m7hsc93cf719eztd8hj9etad";
+    identity.labels.key = "conversation:c:s";
+    identity.labels.exo_hash = "8b720987830e622f";
+    auto metadata = metadata_of(identity);
+    EXPECT_EQ(metadata["exo.sandbox.key"], "conversation:c:s");
+    EXPECT_EQ(metadata["exo.sandbox.spec-hash"], "8b720987830e622f");
+    identity.labels.exo_hash.clear();
+    EXPECT_FALSE(metadata_of(identity).contains("exo.sandbox.key")) << "one alone finds nothing";
+}
+
 TEST(Filter, NeedsNoEncoding)
 {
     for (const auto& filter : {filter_all(), filter_instance("sbx_01m7hsc93cf719eztd8hj9etad", 12)})

@@ -216,6 +216,22 @@ TEST_F(SqliteStoreTest, NumbersEventsUpwardsAlsoWhenTheClockStepsBack)
     EXPECT_EQ(s->append({}).error().code, Code::Invalid);
 }
 
+TEST_F(SqliteStoreTest, TellsTheLastEventsInTheirOrder)
+{
+    const auto s = store();
+    ASSERT_TRUE(s->append({event("a", "1"), event("b", "2"), event("a", "3"), event("b", "4")}));
+    const auto types = [&](const LedgerQuery& query) {
+        std::string out;
+        for (const auto& one : *s->ledger(query)) out += one.type;
+        return out;
+    };
+    EXPECT_EQ(types({.limit = 2, .newest = true}), "34");
+    EXPECT_EQ(types({.limit = 9, .newest = true}), "1234");
+    EXPECT_EQ(types({.limit = 1, .sandbox = "a", .newest = true}), "3");
+    EXPECT_EQ(types({.limit = 1, .type = "2", .newest = true}), "2");
+    EXPECT_EQ(types({.limit = 2}), "12");
+}
+
 TEST_F(SqliteStoreTest, KeepsSnapshotsNewestFirst)
 {
     const auto s = store();
@@ -230,6 +246,10 @@ TEST_F(SqliteStoreTest, KeepsSnapshotsNewestFirst)
     EXPECT_EQ(**s->find_snapshot("snap_1"), one);
     EXPECT_THAT(*s->snapshots("a"), ElementsAre(two, one));
     EXPECT_TRUE(s->snapshots("b")->empty());
+    ASSERT_TRUE(s->size_snapshot("snap_1", 11));
+    EXPECT_EQ((*s->find_snapshot("snap_1"))->bytes, 11u);
+    EXPECT_EQ((*s->find_snapshot("snap_2"))->bytes, 7u);
+    ASSERT_TRUE(s->size_snapshot("snap_3", 11)) << "already gone";
     ASSERT_TRUE(s->remove_snapshot("snap_2", {event("a", "snapshot_deleted")}));
     ASSERT_TRUE(s->remove_snapshot("snap_2", {event("a", "snapshot_deleted")})) << "already gone";
     EXPECT_EQ(s->ledger({.type = "snapshot_deleted"})->size(), 1u);

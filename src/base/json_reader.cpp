@@ -63,11 +63,12 @@ Result<bool> Reader::boolean() const
 
 Result<std::int64_t> Reader::integer(std::int64_t low, std::int64_t high) const
 {
-    const auto* i = value_->if_int64();
-    if (i == nullptr && !value_->is_uint64()) return expected("a whole number");
-    if (i == nullptr || *i < low || *i > high)
-        return refuse("out of range: a whole number from {} to {}", low, high);
-    return *i;
+    if (!value_->is_int64() && !value_->is_uint64()) return expected("a whole number");
+    // A parser makes the unsigned kind of large ones only; documents of our own have small ones, too.
+    boost::system::error_code large;
+    const auto i = value_->to_number<std::int64_t>(large);
+    if (large || i < low || i > high) return refuse("out of range: a whole number from {} to {}", low, high);
+    return i;
 }
 
 Result<double> Reader::number() const

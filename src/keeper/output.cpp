@@ -24,6 +24,7 @@ constexpr u64 kRest = 200'000;       // ns, after a small read
 constexpr u64 kLongRest = 5'000'000; // ns, once the index is long
 constexpr u64 kLongIndex = 100'000;  // records
 constexpr u64 kRetry = 100'000'000;  // ns, after the disk refused something
+constexpr u64 kPipesLeft = 4 << 20;  // more than two wide pipes
 constexpr u64 kAwait = 500'000;      // ns, until a reader who attends is looked at again
 constexpr u64 kPtyBacklog = 131072;  // more than the kernel buffers for a terminal
 
@@ -197,18 +198,21 @@ bool attended(const Exec& x)
     return call(SYS_fcntl, x.index, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
-/// One who attends and is far behind: what he has not read would be lost. Half of the tail is left for what
-/// is still in the pipes when the command ends.
+/// One who attends and is so far behind that what he has not read would be lost. A part of the tail is left
+/// for what is still in the pipes when the command ends.
 bool awaits_reader(Exec& x)
 {
+    const u64 head = head_size(x.limit);
+    const u64 tail = x.limit - head;
+    const u64 most = tail - (tail / 2 < kPipesLeft ? tail / 2 : kPipesLeft);
     const u64 all = x.bytes[0] + x.bytes[1];
-    const u64 most = (x.limit - head_size(x.limit)) / 2;
-    if (all - x.taken < most) return false;
+    const auto far = [&] { return all >= (x.taken > head ? x.taken : head) + most; };
+    if (!far()) return false;
     u64 taken = 0;
     if (call(SYS_pread64, x.index, &taken, sizeof taken, offsetof(IndexHead, taken)) != sizeof taken)
         return false;
     if (taken > x.taken && taken <= all) x.taken = taken;
-    return all - x.taken >= most && attended(x);
+    return far() && attended(x);
 }
 
 /// Bytes read, 0 at the end, negative errno when nothing is there.

@@ -269,9 +269,9 @@ TEST(KeeperStreams, WaitForOneWhoAttendsAndLoseNothing)
         return st.st_size;
     };
     const auto until = std::chrono::steady_clock::now() + 30s;
-    while (written() < 4 << 20 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
+    while (written() < 12 << 20 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
     std::this_thread::sleep_for(50ms); // time in which it would go on
-    EXPECT_LT(written(), 8 << 20);
+    EXPECT_LT(written(), 14 << 20);
     const Ran ran = read_all(follower);
     EXPECT_EQ(ran.out.size(), 1024u * 65536 + 4);
     EXPECT_EQ(ran.err, "error\n");

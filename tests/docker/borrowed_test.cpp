@@ -38,7 +38,7 @@ protected:
     }
     std::string cli(const std::string& words) const
     {
-        return command(BERTH_PROGRAM " --data " + data_ + " " + words);
+        return command("BERTH_DATA=" + data_ + " " BERTH_PROGRAM " " + words);
     }
     /// A root like the usual one, but without the account `user`.
     AcquireRequest without_user()

@@ -48,6 +48,8 @@ protected:
         if (data_.empty()) return;
         const auto all = berth_->store().list({.with_dead = true});
         for (const auto& record : *all) (void)berth_->run(berth_->lifecycle().destroy(record.id()));
+        // Images of its snapshots would be counted by the next one.
+        (void)berth_->run(berth_->lifecycle().collect({.grace = std::chrono::seconds(0), .keep_last = 0}));
         berth_.reset();
         std::error_code ignored;
         std::filesystem::remove_all(data_, ignored);

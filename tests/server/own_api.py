@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from served import Checks, Server
+from served import Checks, Server, take_instance_away
 
 check = Checks()
 
@@ -249,10 +249,7 @@ def head_of(server: Server, method: str, path: str, body: bytes | None = None) -
 
 def take_away(server: Server, box: str) -> None:
     """As if somebody had removed its instance, and told nobody."""
-    native = ask(server, "GET", box)[1]["native"]
-    place = pathlib.Path(server.data).parent / "taken"
-    place.mkdir(exist_ok=True)
-    os.rename(f"{server.data}/sandbox/{native}", place / native)
+    take_instance_away(server, ask(server, "GET", box)[1]["native"])
 
 
 def collected(server: Server) -> None:

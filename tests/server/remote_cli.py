@@ -16,7 +16,7 @@ import termios
 import threading
 import time
 
-from served import Checks, Server
+from served import Checks, Server, take_instance_away
 
 check = Checks()
 
@@ -87,8 +87,7 @@ def what_is_lost_is_said_as_it_is_here(server: Server):
     good(berth(server, "exec", box, "--", "sh", "-c", "echo b > f"))
 
     def take_away() -> None:
-        native = json.loads(good(berth(server, "inspect", box, "--json")))["native"]
-        os.rename(f"{server.data}/sandbox/{native}", place / native)
+        take_instance_away(server, json.loads(good(berth(server, "inspect", box, "--json")))["native"])
 
     def said(*words: str, **more) -> subprocess.CompletedProcess:
         take_away()

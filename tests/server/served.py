@@ -113,6 +113,20 @@ class Box:
         return s, int(seen.split(b'"pid":')[1].split(b"}")[0])
 
 
+def take_instance_away(server: Server, native: str) -> None:
+    """As if somebody had removed it and told nobody: its directory is gone, and so is its keeper."""
+    place = pathlib.Path(server.data).parent / "taken"
+    place.mkdir(exist_ok=True)
+    os.rename(f"{server.data}/sandbox/{native}", place / native)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if words[0] == b"k" and words[1].endswith(b"/" + native.encode()):
+                os.kill(int(pid), signal.SIGKILL)
+        except (OSError, IndexError):
+            pass
+
+
 def envelope(payload: bytes, flags: int = 0) -> bytes:
     return struct.pack(">BI", flags, len(payload)) + payload
 

@@ -119,7 +119,7 @@ Task<Result<SnapshotTaken>> DockerBackend::snapshot(SandboxHandle sandbox, Snaps
 
 Task<Status> DockerBackend::drop_snapshot(SnapshotSource snapshot)
 {
-    co_return co_await pool_.call([&] { return drop_snapshot_image(*engine_, snapshot.id); });
+    co_return co_await pool_.call([&] { return drop_snapshot_image(where(), snapshot.id); });
 }
 
 Task<Result<SandboxHandle>> DockerBackend::attach(std::string native)

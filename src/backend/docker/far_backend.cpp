@@ -129,7 +129,7 @@ Task<Result<SnapshotTaken>> FarBackend::snapshot(SandboxHandle sandbox, Snapshot
 
 Task<Status> FarBackend::drop_snapshot(SnapshotSource snapshot)
 {
-    co_return co_await pool_.call([&] { return drop_snapshot_image(*engine_, snapshot.id); });
+    co_return co_await pool_.call([&] { return drop_snapshot_image(where(), snapshot.id); });
 }
 
 Task<Result<Usage>> FarBackend::usage(SandboxHandle sandbox)

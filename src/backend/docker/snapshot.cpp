@@ -11,6 +11,7 @@
 #include <limits>
 #include <set>
 
+#include "backend/docker/image_removal.hpp"
 #include "backend/docker/inspect.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "backend/docker/uncommitted.hpp"
@@ -171,7 +172,7 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
                                 label::kExoKey, label::kExoHash})
         changes += "&changes=" + url_encode(fmt::format("LABEL {}=\"\"", cleared));
     BERTH_TRY(const auto images, lock_images(where.dirs, ImageUse::Load)); // until it is saved
-    ScopeExit undo([&] { (void)where.engine.remove("/images/" + url_encode(name) + "?force=1"); });
+    ScopeExit undo([&] { (void)remove_image(where, name, true); });
     // The engine holds everything still for the moment of the commit, the keeper too: no command may be on
     // its way into it then.
     {
@@ -289,9 +290,9 @@ Result<ImageDefaults> defaults_of(const InstanceDirs& dirs, const std::string& n
     return std::move(instance.defaults);
 }
 
-Status drop_snapshot_image(const Engine& engine, const std::string& snapshot)
+Status drop_snapshot_image(const Where& where, const std::string& snapshot)
 {
-    auto gone = engine.remove("/images/" + url_encode(image_name(snapshot)));
+    auto gone = remove_image(where, image_name(snapshot));
     if (!gone && (gone.error().code == Code::NotFound || gone.error().code == Code::Conflict ||
                   gone.error().code == Code::Unavailable))
         return {};
@@ -325,9 +326,10 @@ Result<std::set<std::string>> images_in_use(const Engine& engine)
 
 /// Takes images away that have a name of the repository and, unless it is empty, the mark, were made before a
 /// moment, and are in no use. One that a container is made of meanwhile is refused by the engine.
-Status collect_marked(const Engine& engine, const std::string& mark, const std::string& repository,
+Status collect_marked(const Where& where, const std::string& mark, const std::string& repository,
                       std::int64_t before, bool dry_run, Collected& out)
 {
+    const Engine& engine = where.engine;
     BERTH_TRY(const auto used, images_in_use(engine));
     json::Object filters;
     if (!mark.empty()) filters["label"] = json::Array{json::Value(mark)};
@@ -343,7 +345,7 @@ Status collect_marked(const Engine& engine, const std::string& mark, const std::
         BERTH_TRY(const auto names, tags->strings());
         for (const auto& name : names) {
             if (!plain_name(name).starts_with(repository + ":")) continue;
-            if (!dry_run && !engine.remove("/images/" + url_encode(name))) continue;
+            if (!dry_run && !remove_image(where, name)) continue;
             out.objects.push_back("image " + name);
         }
     }
@@ -357,13 +359,14 @@ Result<Collected> collect_images(const Where& where, bool dry_run)
     Collected out;
     BERTH_TRY(const auto lock, lock_images(where.dirs, ImageUse::Collect));
     const auto now = std::chrono::floor<std::chrono::seconds>(system_clock().now()).time_since_epoch();
-    auto done = collect_marked(where.engine, kMark, kRepository, std::numeric_limits<std::int64_t>::max(),
-                               dry_run, out);
+    auto done = dry_run ? Status{} : finish_removals(where);
+    if (done)
+        done =
+            collect_marked(where, kMark, kRepository, std::numeric_limits<std::int64_t>::max(), dry_run, out);
     // A template is imported again where it is wanted again: one that was made of late stays. One that was
     // loaded from an archive has our name and no mark.
     if (done)
-        done =
-            collect_marked(where.engine, {}, kTemplateRepository, (now - kTemplateAge).count(), dry_run, out);
+        done = collect_marked(where, {}, kTemplateRepository, (now - kTemplateAge).count(), dry_run, out);
     if (!done && done.error().code != Code::Unavailable) return std::unexpected(done.error());
     return out; // without an engine there is nothing of ours in it
 }

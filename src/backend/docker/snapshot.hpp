@@ -28,7 +28,7 @@ inline constexpr std::string_view kImageTar = "docker_image_tar";
 [[nodiscard]] Result<ImageDefaults> defaults_of(const InstanceDirs& dirs, const std::string& native);
 
 /// What the engine was given to make containers from this snapshot; still in use is success.
-[[nodiscard]] Status drop_snapshot_image(const Engine& engine, const std::string& snapshot);
+[[nodiscard]] Status drop_snapshot_image(const Where& where, const std::string& snapshot);
 
 /// Images of snapshots that no container uses.
 [[nodiscard]] Result<Collected> collect_images(const Where& where, bool dry_run);

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "backend/docker/life.hpp"
+
+/// An engine that is killed while it removes an image has taken its name away and left the rest, which
+/// nothing tells from what somebody else made of it: so it is noted which one goes.
+namespace berth::docker {
+
+/// By its name, of ours. NotFound: there is none. Conflict: something is made of it.
+[[nodiscard]] Status remove_image(const Where& where, const std::string& name, bool force = false);
+
+/// What is left of those.
+[[nodiscard]] Status finish_removals(const Where& where);
+
+} // namespace berth::docker

@@ -108,7 +108,7 @@ def to_be_found_again_or_copied_to_is_use(server: Server):
 def begun_upload(server: Server, box: str):
     """That of a client that has sent a part of a file."""
     s = server.connect()
-    s.sendall(f"PUT /v1/sandboxes/{box}/files?path=/tmp/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\n"
+    s.sendall(f"PUT /v1/sandboxes/{box}/files?path=/tmp/x HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {server.key}\r\n"
               "Content-Length: 2\r\n\r\n1".encode())
     return lambda: (s.sendall(b"2"), s.recv(4096), s.close())
 
@@ -117,11 +117,16 @@ def begun_connection(server: Server, box: str):
     listen = "import socket; s=socket.create_server(('127.0.0.1',9000)); c=s.accept()[0]; c.recv(1)"
     status, _ = ask(server, "POST", f"/v1/sandboxes/{box}/execs", {"argv": ["sh", "-c", f'setsid python3 -c "{listen}" </dev/null >/dev/null 2>&1 &']})
     assert status == 201  # it ends at once: what listens is nobody's command
-    s = server.connect()
-    s.sendall(f"GET /v1/sandboxes/{box}/ports/9000 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\n"
-              "Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n".encode())
-    assert b" 101 " in s.recv(4096)
-    return s.close
+    deadline = time.monotonic() + 60
+    while True:  # until it listens
+        s = server.connect()
+        s.sendall(f"GET /v1/sandboxes/{box}/ports/9000 HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {server.key}\r\n"
+                  "Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n".encode())
+        if b" 101 " in (said := s.recv(4096)):
+            return s.close
+        s.close()
+        assert time.monotonic() < deadline, said
+        time.sleep(0.05)
 
 
 def begun_copy(server: Server, box: str):

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "backend/docker/images.hpp"
 #include "base/io.hpp"
 #include "base/json_reader.hpp"
 
@@ -38,16 +37,15 @@ Result<bool> has_names(const Engine& engine, const std::string& id)
 
 } // namespace
 
-Status remove_image(const Where& where, const std::string& name, bool force)
+Status remove_image(const Where& where, const KnownImage& image, bool force)
 {
-    BERTH_TRY(const auto image, find_image(where.engine, name));
     const bool noted = is_id(image.id);
     if (noted) {
         const UniqueFd note(::openat(where.dirs.fd(), note_of(image.id).c_str(),
                                      O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
-        if (!note) return fail_errno("noting that image {} goes", name);
+        if (!note) return fail_errno("noting that image {} goes", image.name);
     }
-    auto done = where.engine.remove("/images/" + url_encode(name) + (force ? "?force=1" : ""));
+    auto done = where.engine.remove("/images/" + url_encode(image.name) + (force ? "?force=1" : ""));
     if (noted && is_settled(done)) ::unlinkat(where.dirs.fd(), note_of(image.id).c_str(), 0);
     return done;
 }

@@ -6,8 +6,13 @@
 /// nothing tells from what somebody else made of it: so it is noted which one goes.
 namespace berth::docker {
 
-/// By its name, of ours. NotFound: there is none. Conflict: something is made of it.
-[[nodiscard]] Status remove_image(const Where& where, const std::string& name, bool force = false);
+struct KnownImage {
+    std::string name; ///< of ours
+    std::string id;   ///< what has it; empty: that is not known, and nothing is noted
+};
+
+/// NotFound: there is none. Conflict: something is made of it.
+[[nodiscard]] Status remove_image(const Where& where, const KnownImage& image, bool force = false);
 
 /// What is left of those.
 [[nodiscard]] Status finish_removals(const Where& where);

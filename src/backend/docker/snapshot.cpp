@@ -142,6 +142,19 @@ Status check_archive_end(std::string_view tail)
     return std::unexpected(std::move(out).while_doing("saving an image"));
 }
 
+namespace {
+
+/// What a commit has made; empty: it does not say.
+std::string id_in(const std::string& answer)
+{
+    const auto document = json::parse(answer);
+    if (!document) return {};
+    const auto id = json::Reader(*document).find("Id");
+    return id && *id ? (*id)->string().value_or("") : std::string{};
+}
+
+} // namespace
+
 Status check_volumes(const Where& where, const std::string& native, const std::string& tree)
 {
     BERTH_TRY(const auto directory, where.dirs.open(native, 0));
@@ -172,7 +185,8 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
                                 label::kExoKey, label::kExoHash})
         changes += "&changes=" + url_encode(fmt::format("LABEL {}=\"\"", cleared));
     BERTH_TRY(const auto images, lock_images(where.dirs, ImageUse::Load)); // until it is saved
-    ScopeExit undo([&] { (void)remove_image(where, name, true); });
+    KnownImage made{.name = name, .id = {}};
+    ScopeExit undo([&] { (void)remove_image(where, made, true); });
     // The engine holds everything still for the moment of the commit, the keeper too: no command may be on
     // its way into it then.
     {
@@ -187,6 +201,7 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
         if (!committed)
             return std::unexpected(
                 std::move(committed).error().while_doing("taking a snapshot of " + native));
+        made.id = id_in(committed->body);
     }
     hooks::kill_point("docker: committed");
     SnapshotTaken taken{.kind = std::string(kImageTar), .file = kFile, .live_copy = true};
@@ -292,7 +307,10 @@ Result<ImageDefaults> defaults_of(const InstanceDirs& dirs, const std::string& n
 
 Status drop_snapshot_image(const Where& where, const std::string& snapshot)
 {
-    auto gone = remove_image(where, image_name(snapshot));
+    const std::string name = image_name(snapshot);
+    const auto image = find_image(where.engine, name);
+    auto gone =
+        image ? remove_image(where, {.name = name, .id = image->id}) : Status(std::unexpected(image.error()));
     if (!gone && (gone.error().code == Code::NotFound || gone.error().code == Code::Conflict ||
                   gone.error().code == Code::Unavailable))
         return {};
@@ -345,7 +363,7 @@ Status collect_marked(const Where& where, const std::string& mark, const std::st
         BERTH_TRY(const auto names, tags->strings());
         for (const auto& name : names) {
             if (!plain_name(name).starts_with(repository + ":")) continue;
-            if (!dry_run && !remove_image(where, name)) continue;
+            if (!dry_run && !remove_image(where, {.name = name, .id = id.string().value_or("")})) continue;
             out.objects.push_back("image " + name);
         }
     }

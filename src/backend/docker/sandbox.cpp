@@ -154,6 +154,9 @@ Result<UniqueFd> Sandbox::root() const
     UniqueFd fd(
         ::open(fmt::format("/proc/{}/root", instance_.pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     const int error = errno;
+    // One that is being killed loses its memory first, and the kernel then denies its links.
+    if (pollfd end{.fd = pidfd_.get(), .events = POLLIN, .revents = 0}; !fd && ::geteuid() == 0)
+        ::poll(&end, 1, kDyingMs);
     // It has had the number all the time if it has it still.
     if (!alive()) return fail(Code::Unavailable, "the keeper of {} is gone", id());
     if (!fd && (error == EACCES || error == EPERM))

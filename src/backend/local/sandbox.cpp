@@ -160,6 +160,8 @@ Result<UniqueFd> Sandbox::open_of_keeper(const char* what, int flags) const
 {
     UniqueFd fd(::open(fmt::format("/proc/{}/{}", keeper_pid_, what).c_str(), flags | O_CLOEXEC));
     const int error = errno;
+    // One that is being killed loses its memory first, and the kernel then denies its links.
+    if (pollfd end{.fd = pidfd_.get(), .events = POLLIN, .revents = 0}; !fd) ::poll(&end, 1, kDyingMs);
     // It has had the number all the time if it has it still.
     if (!alive()) return fail(Code::Unavailable, "the keeper of {} is gone", id());
     if (!fd) return fail_with(error, "opening the {} of {}", what, id());

@@ -115,6 +115,21 @@ TEST_F(SandboxTest, RunsCommandsOneAfterTheOtherOnTheSameFiles)
     EXPECT_TRUE(std::filesystem::is_empty(dir_ + "/state/trash"));
 }
 
+/// For a moment a process that was killed is neither dead nor to be looked at.
+TEST_F(SandboxTest, TheFilesOfOneThatIsBeingKilledAreGoneAndNotDenied)
+{
+    for (int i = 0; i < 40; ++i) {
+        auto sandbox = Sandbox::create(*state_, spec(), {});
+        ASSERT_TRUE(sandbox) << sandbox.error().line();
+        ::kill(sandbox->keeper_pid(), SIGKILL);
+        for (int asked = 0; asked < 40; ++asked) {
+            if (const auto files = sandbox->files({}); !files)
+                EXPECT_EQ(files.error().code, Code::Unavailable) << files.error().line();
+        }
+        EXPECT_TRUE(sandbox->destroy());
+    }
+}
+
 TEST_F(SandboxTest, TellsACommandThatCannotStart)
 {
     auto sandbox = Sandbox::create(*state_, spec(), {});

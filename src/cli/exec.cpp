@@ -74,22 +74,8 @@ int exec_verb(int argc, char** argv)
     add_yield_options(app, options.yield);
     add_common(app, options.common);
     if (gathering(app)) return 0;
-    // Options may stand on both sides of the sandbox; what follows -- is the command's, every word of it.
-    // Without -- the command begins behind the sandbox.
-    char** const dashes =
-        std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
-    const auto own = static_cast<int>(dashes - argv);
-    app.positionals_at_end(own == argc);
-    if (const auto done = parse(app, options.common, own, argv, kOwnFailure)) return *done;
-    if (own == argc)
-        if (const auto done = options_behind(app, options.common, options.ref, options.command)) return *done;
-    if (own < argc && !options.command.empty())
-        return report(
-            {.code = Code::Invalid,
-             .message = fmt::format("unexpected word '{}' before --: berth exec [OPTIONS] REF -- CMD…",
-                                    printable(options.command.front(), 60))},
-            options.common, kOwnFailure);
-    if (own < argc) options.command.assign(dashes + 1, argv + argc);
+    if (const auto done = parse_with_command(app, options.common, options.ref, options.command, argc, argv))
+        return *done;
     const auto code = run(options);
     return code ? *code : report(code.error(), options.common, start_failure_code(code.error()));
 }

@@ -58,8 +58,8 @@ std::string shell_line(std::span<const std::string> words)
     return out;
 }
 
-} // namespace
-
+/// A command that begins with a dash without -- before it was meant as an option, and nobody has run it yet:
+/// help is shown, others are refused with what to type.
 std::optional<int> options_behind(const CLI::App& app, const Common& common, const std::string& ref,
                                   const std::vector<std::string>& command)
 {
@@ -77,6 +77,26 @@ std::optional<int> options_behind(const CLI::App& app, const Common& common, con
                                              shell_quoted(ref), rest),
                                  400))},
                   told, kOwnFailure);
+}
+
+} // namespace
+
+std::optional<int> parse_with_command(CLI::App& app, Common& common, const std::string& ref,
+                                      std::vector<std::string>& command, int argc, char** argv)
+{
+    char** const dashes =
+        std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
+    const auto own = static_cast<int>(dashes - argv);
+    app.positionals_at_end(own == argc);
+    if (const auto done = parse(app, common, own, argv, kOwnFailure)) return done;
+    if (own == argc) return options_behind(app, common, ref, command);
+    if (!command.empty())
+        return report({.code = Code::Invalid,
+                       .message = fmt::format("unexpected word '{}' before --: {} [OPTIONS] REF -- CMD…",
+                                              printable(command.front(), 60), app.get_name())},
+                      common, kOwnFailure);
+    command.assign(dashes + 1, argv + argc);
+    return std::nullopt;
 }
 
 Result<std::map<std::string, std::string>> parse_env(const std::vector<std::string>& words)

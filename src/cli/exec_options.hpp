@@ -31,11 +31,10 @@ void add_exec_options(CLI::App& app, ExecOptions& options);
 /// NAME=VALUE each, or NAME alone: then the value is our own, and on no command line.
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_env(const std::vector<std::string>& words);
 
-/// A command that begins with a dash without -- before it was meant as an option, and nobody has run it yet:
-/// help is shown, others are refused with what to type. An exit code means: we are done.
-[[nodiscard]] std::optional<int> options_behind(const CLI::App& app, const Common& common,
-                                                const std::string& ref,
-                                                const std::vector<std::string>& command);
+/// [OPTIONS] REF [OPTIONS] -- CMD…, where what follows -- is the command's, every word of it; without -- the
+/// command begins behind the sandbox. An exit code means: we are done.
+[[nodiscard]] std::optional<int> parse_with_command(CLI::App& app, Common& common, const std::string& ref,
+                                                    std::vector<std::string>& command, int argc, char** argv);
 
 /// Whether somebody stays with the command: then our input is its own and a terminal must be ours.
 enum class Company { Stays, Leaves };

@@ -232,12 +232,7 @@ int exec_verb(Server& server, int argc, char** argv)
     add_exec_options(app, o.exec);
     app.add_flag("-d,--detach", o.detach, "Print the id of the exec and return at once");
     add_common(app, o.common);
-    char** const dashes =
-        std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
-    const auto own = static_cast<int>(dashes - argv);
-    app.positionals_at_end(own == argc);
-    if (const auto done = parse(app, o.common, own, argv, kOwnFailure)) return *done;
-    if (own < argc) o.command.assign(dashes + 1, argv + argc);
+    if (const auto done = parse_with_command(app, o.common, o.ref, o.command, argc, argv)) return *done;
     const auto code = run(server, o);
     return code ? *code : report(code.error(), o.common, start_failure_code(code.error()));
 }

@@ -65,8 +65,10 @@ public:
     Task<Result<Acquired>> restore(std::string snapshot, RestoreWish wish);
     Task<Status> remove_snapshot(std::string snapshot);
     Task<Result<SnapshotRecord>> find_snapshot(std::string ref);
-    /// As the store lists them, and how much each takes, where its backend can tell: counted now and noted
-    /// where nobody has asked before.
+    /// With how much it takes, where its backend can tell: counted now and noted where nobody has asked
+    /// before.
+    Task<SnapshotRecord> weighed(SnapshotRecord one);
+    /// As the store lists them, each weighed.
     Task<Result<std::vector<SnapshotRecord>>> snapshots(std::string sandbox);
     Task<Result<ForkAnswer>> fork(std::string ref, ForkWish wish);
 

@@ -9,6 +9,7 @@
 #include "core/admit.hpp"
 #include "core/spec_hash.hpp"
 #include "lifecycle/borrowed.hpp"
+#include "lifecycle/client.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/key.hpp"
 #include "lifecycle/lifecycle.hpp"
@@ -217,6 +218,7 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     record.spec = snapshot.spec;
     if (wish.root) record.spec.root = *std::move(wish.root);
     record.spec.labels.erase(std::string(kAttachmentLabel)); // what is made of a borrowed one is ours
+    record.spec.labels.erase(std::string(kClientLabel));     // and of a throw-away one nobody waits for it
     record.spec.name = wish.name;
     if (!wish.name.empty()) record.spec.hostname.clear();
     if (wish.volumes) {
@@ -335,6 +337,7 @@ Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
         record.spec.name = names[i];
         record.spec.hostname.clear();
         record.spec.labels.erase(std::string(kAttachmentLabel));
+        record.spec.labels.erase(std::string(kClientLabel));
         record.spec.labels[std::string(kForkLabel)] = source.id();
         record.spec_hash = spec_hash(record.spec);
         record.backend = source.backend;

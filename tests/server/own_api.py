@@ -209,6 +209,7 @@ def snapshots_and_forks(server: Server):
     ask(server, "PUT", box + "/files?path=/home/user/f", body=b"first")
     status, taken = ask(server, "POST", box + "/snapshots", {"note": "for later"})
     assert status == 201 and taken["note"] == "for later", taken
+    assert ask(server, "GET", "/v1/snapshots/" + taken["id"])[1]["bytes"] >= len(b"first")
     ask(server, "PUT", box + "/files?path=/home/user/f", body=b"second")
     status, made = ask(server, "POST", f"/v1/snapshots/{taken['id']}/restore", {})
     assert status == 201 and made["outcome"] == "restored", made

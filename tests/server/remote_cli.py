@@ -123,6 +123,8 @@ def what_is_lost_is_said_as_it_is_here(server: Server):
 @check
 def a_detached_command_is_found_in_its_log(server: Server):
     box = make(server)
+    behind = berth(server, "exec", box, "--detach", "true")
+    assert behind.returncode == 125 and f"options stand before the sandbox, or -- behind them: berth exec --detach {box} -- true" in behind.stderr, behind
     exec_id = good(berth(server, "exec", "-d", box, "--", "sh", "-c", "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two")).strip()
     deadline = time.monotonic() + 60
     while good(berth(server, "logs", box, exec_id)) != "one\n":

@@ -248,8 +248,8 @@ Task<Answer> Api::list_snapshots(Call& call)
 
 Task<Answer> Api::get_snapshot(Call& call)
 {
-    BERTH_CO_TRY(const auto snapshot, co_await snapshot_of(call));
-    co_return shown(200, documents::snapshot(snapshot));
+    BERTH_CO_TRY(auto snapshot, co_await snapshot_of(call));
+    co_return shown(200, documents::snapshot(co_await lifecycle().weighed(std::move(snapshot))));
 }
 
 Task<Answer> Api::restore(Call& call)

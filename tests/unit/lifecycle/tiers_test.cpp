@@ -1,5 +1,6 @@
 #include "place.hpp"
 
+#include "lifecycle/client.hpp"
 #include "store/sqlite/connection.hpp"
 
 namespace berth {
@@ -197,6 +198,24 @@ TEST_F(Tiers, WhatIsMadeFromATemplateDoesNotEndWithTheTimeOfItsBuild)
     EXPECT_FALSE(made.record.retention.lifetime);
     const auto again = must(run_task(one->lifecycle->restore(other->record.id, {.as_new = true})));
     EXPECT_EQ(again.record.retention.lifetime, 1h);
+}
+
+TEST_F(Tiers, NobodyWaitsForWhatIsMadeFromAThrowAwaySandbox)
+{
+    auto one = process();
+    auto run = wish("run");
+    run.spec.labels[std::string(kClientLabel)] = "run";
+    run.spec.labels["mine"] = "yes";
+    must(run_task(one->lifecycle->acquire(run)));
+    const auto taken = run_task(one->lifecycle->snapshot("run", {}));
+    ASSERT_TRUE(taken);
+    const auto restored = must(run_task(one->lifecycle->restore(taken->record.id, {.as_new = true})));
+    const auto forked = run_task(one->lifecycle->fork("run", {}));
+    ASSERT_TRUE(forked) << forked.error().line();
+    for (const auto& labels : {restored.record.spec.labels, forked->forks.front().spec.labels}) {
+        EXPECT_FALSE(labels.contains(std::string(kClientLabel)));
+        EXPECT_TRUE(labels.contains("mine"));
+    }
 }
 
 TEST_F(Tiers, TheKeyMovesWhenTheNewOneIsAccepted)

@@ -136,8 +136,9 @@ Task<void> Server::Parts::answer(http::Exchange& exchange)
         chosen = face.get();
         break;
     }
+    if (auto why = names_.refuse_host(head); !why.empty()) return refuse(exchange, std::move(why));
     if (chosen == nullptr || !chosen->open_to_pages(head)) {
-        if (auto why = names_.refuse(head); !why.empty()) return refuse(exchange, std::move(why));
+        if (auto why = names_.refuse_page(head); !why.empty()) return refuse(exchange, std::move(why));
         if (const auto* const origin = head.header("origin")) {
             exchange.add_header("Access-Control-Allow-Origin", *origin);
             exchange.add_header("Vary", "Origin");

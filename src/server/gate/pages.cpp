@@ -34,13 +34,17 @@ bool Names::own_host(const std::string& host) const
     return host == domain || host.ends_with("." + domain);
 }
 
-std::string Names::refuse(const http::RequestHead& head) const
+std::string Names::refuse_host(const http::RequestHead& head) const
 {
     const auto host = head.host();
     // Listening on every address, the machine has names we cannot know.
     const bool everywhere = address == "0.0.0.0" || address == "::";
-    if (!own_host(host) && !(everywhere && !host.empty()))
-        return fmt::format("this server does not answer to the name '{}'", printable(host, 80));
+    if (own_host(host) || (everywhere && !host.empty())) return {};
+    return fmt::format("this server does not answer to the name '{}'", printable(host, 80));
+}
+
+std::string Names::refuse_page(const http::RequestHead& head) const
+{
     const auto* const origin = head.header("origin");
     if (origin == nullptr || origins.contains("*") || origins.contains(*origin)) return {};
     const auto from = host_of_origin(*origin);

@@ -15,8 +15,10 @@ struct Names {
     std::set<std::string> origins; ///< that may ask us beside our own; "*": all
 
     [[nodiscard]] bool own_host(const std::string& host) const;
-    /// Nothing, or why the request is refused. Requests without an Origin are no web page's.
-    [[nodiscard]] std::string refuse(const http::RequestHead& head) const;
+    /// Nothing, or why the request is refused: by the name it came to, and by the page it came from.
+    /// Requests without an Origin are no web page's.
+    [[nodiscard]] std::string refuse_host(const http::RequestHead& head) const;
+    [[nodiscard]] std::string refuse_page(const http::RequestHead& head) const;
 };
 
 } // namespace berth::gate

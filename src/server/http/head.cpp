@@ -110,6 +110,8 @@ Status split_target(RequestHead& head)
     for (const std::string_view scheme : {"http://", "https://"}) {
         if (!target.starts_with(scheme)) continue;
         const auto slash = target.find('/', scheme.size());
+        if (!same_word(target.substr(scheme.size(), slash - scheme.size()), head.value("host")))
+            return fail(Code::Invalid, "the request's target and its Host header name different hosts");
         target = slash == std::string_view::npos ? "/" : target.substr(slash);
     }
     if (!target.starts_with('/')) return bad();
@@ -139,6 +141,18 @@ Status split_target(RequestHead& head)
         return true;
     });
     return read ? Status{} : bad();
+}
+
+Status check_single(const RequestHead& head)
+{
+    for (const std::string_view name :
+         {"host", "origin", "authorization", "content-type", "x-api-key", "x-access-token", "e2b-sandbox-id",
+          "e2b-sandbox-port", "e2b-traffic-access-token"}) {
+        const auto named = [&](const auto& header) { return same_word(header.first, name); };
+        if (std::ranges::count_if(head.headers, named) > 1)
+            return fail(Code::Invalid, "the header {} is there twice", name);
+    }
+    return {};
 }
 
 Response& Response::with(std::string name, std::string value) &

@@ -46,8 +46,10 @@ struct RequestHead {
     [[nodiscard]] std::string media_type() const;
 };
 
-/// Fills path, segments and query from the target. Invalid: not a path, or badly encoded.
+/// Fills path, segments and query from the target. Invalid: not a path, badly encoded, or of another host.
 [[nodiscard]] Status split_target(RequestHead& head);
+/// Invalid: one of those that say who asks, and whom, stands there twice.
+[[nodiscard]] Status check_single(const RequestHead& head);
 
 struct Response {
     int status = 200;

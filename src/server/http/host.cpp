@@ -141,7 +141,8 @@ Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::str
     // Unique, and no secret: a name for what is told of it.
     head.id = numbered(name, static_cast<std::uint32_t>(counters.requests));
     head.peer = peer;
-    const auto target = split_target(head);
+    auto sound = split_target(head);
+    if (sound) sound = check_single(head);
     if (stopping) head.keep_alive = false;
     Exchange exchange(channel, parser, buffer, std::move(head));
     const auto begun = now();
@@ -149,10 +150,10 @@ Task<bool> Host::Parts::answer(Channel& channel, MessageParser& parser, std::str
     ++counters.active;
     channel.busy = true;
     try {
-        if (target)
+        if (sound)
             co_await handler(exchange);
         else
-            (void)co_await exchange.send(json_response(400, error_text(400, target.error().message)));
+            (void)co_await exchange.send(json_response(400, error_text(400, sound.error().message)));
     } catch (const std::exception& e) {
         log::error("a request failed", {{"id", exchange.head().id}, {"what", e.what()}});
     }

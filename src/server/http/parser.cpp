@@ -59,8 +59,9 @@ public:
     }
 
 private:
-    void on_request_impl(beast::verb, View name, View where, int, ErrorCode&) override
+    void on_request_impl(beast::verb, View name, View where, int version, ErrorCode&) override
     {
+        version_ = version;
         method.assign(name.data(), name.size());
         target.assign(where.data(), where.size());
     }
@@ -70,7 +71,17 @@ private:
         headers.emplace_back(std::piecewise_construct, std::forward_as_tuple(name.data(), name.size()),
                              std::forward_as_tuple(value.data(), value.size()));
     }
-    void on_header_impl(ErrorCode&) override {}
+    /// Another reader might see a body where we see none, and the next request in it.
+    void on_header_impl(ErrorCode& error) override
+    {
+        if constexpr (request) {
+            std::size_t codings = 0;
+            for (const auto& [name, value] : headers)
+                if (same_word(name, "transfer-encoding"))
+                    codings += same_word(value, "chunked") && version_ > 10 ? 1 : 2;
+            if (codings > 1) error = beast::error::bad_transfer_encoding;
+        }
+    }
     void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}
     std::size_t on_body_impl(View bytes, ErrorCode&) override
     {
@@ -84,6 +95,8 @@ private:
         return bytes.size();
     }
     void on_finish_impl(ErrorCode&) override {}
+
+    int version_ = 11;
 };
 
 MessageParser::MessageParser(Kind kind, bool expect_no_body)

@@ -119,20 +119,20 @@ TEST(Names, OnlyOurOwnAreAnsweredTo)
     const Names names{.address = "127.0.0.1", .domain = "sbx.localhost"};
     for (const auto* const good :
          {"127.0.0.1:7600", "localhost", "[::1]:1", "sbx.localhost:7600", "49983-i1.sbx.localhost"})
-        EXPECT_EQ(names.refuse(request(good)), "") << good;
+        EXPECT_EQ(names.refuse_host(request(good)), "") << good;
     for (const auto* const bad : {"evil.example", "", "sbx.localhost.evil.example", "127.0.0.1.evil.example"})
-        EXPECT_NE(names.refuse(request(bad)), "") << bad;
+        EXPECT_NE(names.refuse_host(request(bad)), "") << bad;
 }
 
 TEST(Names, AForeignPageIsRefused)
 {
     Names names{.address = "127.0.0.1"};
-    EXPECT_NE(names.refuse(request("127.0.0.1:7600", "https://evil.example")), "");
-    EXPECT_NE(names.refuse(request("127.0.0.1:7600", "null")), "");
-    EXPECT_EQ(names.refuse(request("127.0.0.1:7600", "http://localhost:3000")), "");
+    EXPECT_NE(names.refuse_page(request("127.0.0.1:7600", "https://evil.example")), "");
+    EXPECT_NE(names.refuse_page(request("127.0.0.1:7600", "null")), "");
+    EXPECT_EQ(names.refuse_page(request("127.0.0.1:7600", "http://localhost:3000")), "");
     names.origins = {"https://good.example"};
-    EXPECT_EQ(names.refuse(request("127.0.0.1:7600", "https://good.example")), "");
-    EXPECT_NE(names.refuse(request("127.0.0.1:7600", "https://evil.example")), "");
+    EXPECT_EQ(names.refuse_page(request("127.0.0.1:7600", "https://good.example")), "");
+    EXPECT_NE(names.refuse_page(request("127.0.0.1:7600", "https://evil.example")), "");
 }
 
 } // namespace

@@ -81,8 +81,10 @@ TEST(HttpHead, ATargetIsAPath)
         RequestHead head{.target = bad};
         EXPECT_FALSE(split_target(head)) << bad;
     }
-    RequestHead head{.target = "http://h/x/"};
+    RequestHead head{.target = "http://h:1/x/", .headers = {{"Host", "H:1"}}};
     ASSERT_TRUE(split_target(head));
+    RequestHead foreign{.target = "http://other/x/", .headers = {{"Host", "h"}}};
+    EXPECT_FALSE(split_target(foreign));
     EXPECT_EQ(head.segments, (std::vector<std::string>{"x"}));
 }
 

@@ -311,8 +311,10 @@ Odd()`)
   })
   await check('code interpreter', 'without the token no code runs', async () => {
     const headers = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49999', 'Content-Type': 'application/json' }
-    const answer = await fetch(`${url}/execute`, { method: 'POST', headers, body: '{"code":"1"}' })
-    assert.equal(answer.status, 401)
+    for (const way of ['/execute', '/execute/', '//execute', '/%65xecute', '/execute?x=1']) {
+      const answer = await fetch(url + way, { method: 'POST', headers, body: '{"code":"1"}' })
+      assert.equal(answer.status, 401, way)
+    }
   })
   await sandbox.kill()
 }

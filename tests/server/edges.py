@@ -171,20 +171,27 @@ def signatures_cannot_be_bent(server: Server):
         raw = f"{path}:{use}:{user}:{token}" + (f":{until}" if until is not None else "")
         return "v1_" + base64.b64encode(hashlib.sha256(raw.encode()).digest()).decode().rstrip("=")
 
-    def get(method="GET", body=None, **query):
+    def get(method="GET", body=None, basic=None, **query):
         text = "&".join(f"{k}={quote(str(v), safe='')}" for k, v in query.items())
         headers = {"Content-Type": "application/octet-stream"} if body is not None else {}
+        if basic:
+            headers["Authorization"] = "Basic " + base64.b64encode(f"{basic}:".encode()).decode()
         status, _, told = server.request(method, "/files?" + text, body, headers)
         return status, told
     later = int(time.time()) + 600
     assert get(path="/tmp/s", signature=link()) == (200, b"signed")
     assert get(path="/tmp/s", signature=link(until=later), signature_expiration=later) == (200, b"signed")
+    # It is of the user it was signed for: a relative path is below that one's home.
+    box.ask("POST", "/files?path=mine", b"of user", Content_Type="application/octet-stream")
+    assert get(path="mine", signature=link("mine"), basic="root") == (200, b"of user")
+    assert get(path="mine", username="user", signature=link("mine", user="user"), basic="root") == (200, b"of user")
     bent = [
         {"path": "/tmp/s", "signature": link(path="/tmp/other")}, {"path": "/etc/passwd", "signature": link()},
         {"path": "/tmp/s", "signature": link(use="write")}, {"path": "/tmp/s", "username": "root", "signature": link()},
         {"path": "/tmp/s", "signature": link(until=later), "signature_expiration": later + 1}, {"path": "/tmp/s", "signature": link(until=later)},
         {"path": "/tmp/s", "signature": link(), "signature_expiration": later}, {"path": "/tmp/s", "signature": link(token="x")},
         {"path": "/tmp/s", "signature": link()[:-1]}, {"path": "/tmp/s", "signature": link() + "="}, {"path": "/tmp//s", "signature": link()},
+        {"path": "/tmp/s", "username": "x" * 60_000, "signature": link(user="x" * 60_000)},
         {"path": "/tmp/s", "signature": "v2" + link()[2:]}, {"path": "/tmp/s", "signature": "x" * 1000},
     ]
     for query in bent:

@@ -40,10 +40,12 @@ Task<void> send_proxy_error(http::Exchange& exchange, int status, const std::str
 /// Paths that only the control plane may use, which here needs none.
 bool internal_path(const http::RequestHead& head)
 {
-    if (head.segments.empty()) return false;
+    auto parts = head.segments;
+    std::erase(parts, "");
+    if (parts.size() != 1) return false;
     for (const std::string_view name :
          {"init", "freeze", "unfreeze", "collapse", "fsfreeze", "fsthaw", "upgrade"})
-        if (head.segments.front() == name && head.segments.size() == 1) return true;
+        if (parts.front() == name) return true;
     return false;
 }
 
@@ -180,8 +182,11 @@ Task<void> E2bFace::to_sandbox(http::Exchange& exchange, Destination to)
         .exchange = exchange, .entry = entry, .backend = **where, .handle = Sandboxes::handle(*entry)};
     if (!to_envd) {
         if (entry->interpreter && to.port == kInterpreterPort) {
-            // Who may run code inside has the token, as with envd.
-            if (head.path == "/execute" && !has_token) {
+            // Who may run code inside has the token, as with envd. What is not known to be harmless needs
+            // it: the runner reads paths in its own way.
+            const auto* const first = head.segments.empty() ? nullptr : &head.segments.front();
+            const bool harmless = first != nullptr && (*first == "contexts" || *first == "health");
+            if (!harmless && !has_token) {
                 co_await send_error(exchange, 401, "the access token is missing or wrong");
                 co_return;
             }
@@ -193,8 +198,9 @@ Task<void> E2bFace::to_sandbox(http::Exchange& exchange, Destination to)
         co_await proxy_port(call, to.port);
         co_return;
     }
-    // The two file routes look at signatures themselves.
-    const bool open = head.path == "/health" || head.path == "/files" || head.method == "OPTIONS";
+    // The two file routes look at signatures themselves; what is hidden is so for everybody.
+    const bool open =
+        head.path == "/health" || head.path == "/files" || head.method == "OPTIONS" || internal_path(head);
     if (!open && !has_token) {
         co_await send_error(exchange, 401, "the access token is missing or wrong");
         co_return;

@@ -43,6 +43,11 @@ Task<std::expected<User, connect::Failure>> user_of(const EnvdCall& call, std::s
 {
     std::string name = basic_user(call.exchange.head().value("authorization"));
     if (name.empty()) name = std::move(named);
+    return user_named(call, std::move(name));
+}
+
+Task<std::expected<User, connect::Failure>> user_named(const EnvdCall& call, std::string name)
+{
     if (name.empty()) name = call.entry->user;
     if (name == "user" && !call.entry->own_accounts) co_return User{};
     if (name == "root") co_return User{.name = "root", .home = "/root"};

@@ -42,6 +42,8 @@ Task<void> send_error(http::Exchange& exchange, int status, std::string message)
 /// The user a request is made as: of its Basic authorization, else of `named`, else the default one.
 /// Unauthenticated: the sandbox has no such user.
 Task<std::expected<User, connect::Failure>> user_of(const EnvdCall& call, std::string named = {});
+/// That one, whatever the request says; empty: the default one.
+Task<std::expected<User, connect::Failure>> user_named(const EnvdCall& call, std::string name);
 
 /// A path as a user means it: "~" and relative ones are below the home directory. Always absolute, and
 /// without "." and "..".

@@ -31,6 +31,8 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kUnpacked = std::size_t{256} << 10;
 constexpr std::size_t kLongestPath = 4096;
+constexpr std::size_t kLongestWord = 256;
+constexpr std::size_t kSignature = 46; ///< "v1_" and 43 letters
 
 SignedLink link_of(const http::RequestHead& head)
 {
@@ -60,6 +62,14 @@ std::string refusal(const http::RequestHead& head, const Entry& entry)
     if (!seconds || system_clock().now() >= WallTime(std::chrono::seconds(*seconds)))
         return "signature is already expired";
     return {};
+}
+
+/// Whoever has a link is the user it was signed for, whatever else the request says.
+Task<std::expected<User, connect::Failure>> user_of(const EnvdCall& call, const SignedLink& link)
+{
+    const bool by_token =
+        call.entry->token.empty() || call.exchange.head().header("x-access-token") != nullptr;
+    return by_token ? user_of(call, link.user) : user_named(call, link.user);
 }
 
 /// What of a body becomes files: one after the other, each with its name.
@@ -234,7 +244,10 @@ EntryPtr Files::signer_of(const http::RequestHead& head) const
     const auto* const given = head.parameter("signature");
     if (given == nullptr) return nullptr;
     const auto link = link_of(head);
-    if (link.path.size() > kLongestPath) return nullptr; // hashed once for each sandbox
+    // Hashed once for each sandbox.
+    if (given->size() != kSignature || link.path.size() > kLongestPath || link.user.size() > kLongestWord ||
+        link.expiration.value_or("").size() > kLongestWord)
+        return nullptr;
     for (const auto& entry : sandboxes_.all())
         if (!entry->token.empty() && equal_secret(signature(link, entry->token), *given)) return entry;
     return nullptr;
@@ -266,7 +279,7 @@ Task<void> Files::download(EnvdCall& call)
     auto& exchange = call.exchange;
     const auto& head = exchange.head();
     const auto link = link_of(head);
-    const auto user = co_await user_of(call, link.user);
+    const auto user = co_await user_of(call, link);
     if (!user) {
         co_await send_error(exchange, 401, user.error().message);
         co_return;
@@ -306,7 +319,7 @@ Task<void> Files::upload(EnvdCall& call)
 {
     auto& exchange = call.exchange;
     const auto link = link_of(exchange.head());
-    const auto user = co_await user_of(call, link.user);
+    const auto user = co_await user_of(call, link);
     if (!user) {
         co_await send_error(exchange, 401, user.error().message);
         co_return;

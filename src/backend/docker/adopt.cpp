@@ -6,6 +6,7 @@
 #include "backend/docker/attach.hpp"
 #include "backend/docker/inspect.hpp"
 #include "backend/docker/mounts.hpp"
+#include "backend/docker/own_container.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/scope_exit.hpp"
@@ -66,7 +67,7 @@ Status wake(const Engine& engine, const Container& container)
 {
     if (container.paused) return engine.post(fmt::format("/containers/{}/unpause", container.id));
     if (container.running) return {};
-    return engine.post(fmt::format("/containers/{}/start", container.id));
+    return start_container(engine, container.id);
 }
 
 } // namespace

@@ -86,7 +86,7 @@ Status begin(const Engine& engine, const Instance& instance)
     BERTH_CHECK(put_keeper(engine, instance.container));
     hooks::kill_point("docker: keeper put in");
     BERTH_CHECK(name_machine(engine, instance.container));
-    BERTH_CHECK(engine.post(fmt::format("/containers/{}/start", instance.container)));
+    BERTH_CHECK(start_container(engine, instance.container));
     hooks::kill_point("docker: container started");
     BERTH_TRY(const auto container, inspect_container(engine, instance.container));
     if (!container.running)
@@ -229,7 +229,7 @@ Result<Started> start_far(const Where& where, const std::string& native)
     if (container->running) return Started{};
     // Root inside may have changed it.
     BERTH_CHECK(put_keeper(where.engine, instance.container));
-    if (auto done = where.engine.post(fmt::format("/containers/{}/start", instance.container)); !done)
+    if (auto done = start_container(where.engine, instance.container); !done)
         return std::unexpected(std::move(done).error().while_doing("starting " + native));
     hooks::kill_point("docker: container started again");
     return Started{};

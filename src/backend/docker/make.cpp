@@ -143,7 +143,7 @@ Result<SandboxHandle> make_instance(const Where& where, const CreateRequest& req
                       .boot = boot_id(),
                       .engine = engine,
                       .finished = false};
-    if (auto started = where.engine.post(fmt::format("/containers/{}/start", *container)); !started)
+    if (auto started = start_container(where.engine, *container); !started)
         return std::unexpected(std::move(started).error().while_doing("starting " + native));
     hooks::kill_point("docker: container started");
     BERTH_CHECK(await_keeper(directory.get(), where.engine, instance));

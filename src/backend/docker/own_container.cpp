@@ -11,6 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kRemovalPatience = 30s;
+constexpr auto kStartPatience = 10s;
 
 } // namespace
 
@@ -25,6 +26,19 @@ Result<std::string> own_container(const Engine& engine, const std::string& name,
         return fail(Code::Conflict, "container {} has the name of {} and is not ours",
                     container.id.substr(0, 12), native);
     return container.id;
+}
+
+Status start_container(const Engine& engine, const std::string& id)
+{
+    const auto deadline = system_clock().steady() + kStartPatience;
+    for (;;) {
+        auto started = engine.post(fmt::format("/containers/{}/start", id));
+        // An engine that was killed and came back has not yet taken away what ran in it before.
+        if (started || started.error().message.find("already exists") == std::string::npos ||
+            system_clock().steady() >= deadline)
+            return started;
+        std::this_thread::sleep_for(100ms);
+    }
 }
 
 Status remove_container(const Engine& engine, const std::string& id)

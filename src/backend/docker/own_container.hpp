@@ -11,6 +11,7 @@ namespace berth::docker {
                                                 const std::string& native);
 [[nodiscard]] Result<std::string> create_container(const Engine& engine, const std::string& native,
                                                    const ContainerWish& wish);
+[[nodiscard]] Status start_container(const Engine& engine, const std::string& id);
 /// Gone already is success.
 [[nodiscard]] Status remove_container(const Engine& engine, const std::string& id);
 /// The one that was recorded, or the one that has the instance's name and our label: an image made of ours

@@ -10,6 +10,7 @@
 #include "backend/docker/inspect.hpp"
 #include "backend/docker/life.hpp"
 #include "backend/docker/mounts.hpp"
+#include "backend/docker/own_container.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "base/hooks.hpp"
 #include "base/log.hpp"
@@ -146,7 +147,7 @@ Result<Started> start_instance(const Where& where, const std::string& native)
     BERTH_CHECK(keeping::settle_logs(native, directory.get()));
     ::unlinkat(directory.get(), "in/sock", 0);
     ::unlinkat(directory.get(), "paused", 0);
-    if (auto done = where.engine.post(fmt::format("/containers/{}/start", instance.container)); !done)
+    if (auto done = start_container(where.engine, instance.container); !done)
         return std::unexpected(std::move(done).error().while_doing("starting " + native));
     hooks::kill_point("docker: container started again");
     auto ready = instance.inside.empty() ? await_keeper(directory.get(), where.engine, instance)

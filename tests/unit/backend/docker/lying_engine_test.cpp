@@ -14,6 +14,7 @@
 #include "backend/docker/engine.hpp"
 #include "backend/docker/exec_stream.hpp"
 #include "backend/docker/inspect.hpp"
+#include "backend/docker/own_container.hpp"
 
 namespace berth::docker {
 namespace {
@@ -101,6 +102,31 @@ TEST(LyingEngine, SaysWhatIsNoHttp)
     EXPECT_EQ(asked([](const auto&, const auto& say) { say("SSH-2.0-OpenSSH_9.2\r\n"); }).code,
               Code::Unavailable);
     EXPECT_EQ(asked([](const auto&, const auto&) {}).code, Code::Unavailable) << "it hangs up";
+}
+
+TEST(LyingEngine, HasNotYetTakenAwayWhatRanBeforeItWasKilled)
+{
+    int asked = 0;
+    const auto refuse = [](const auto& say, std::string_view why) {
+        const auto body = fmt::format(R"({{"message":"{}"}})", why);
+        say(fmt::format("HTTP/1.1 409 Conflict\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+                        body.size(), body));
+    };
+    {
+        const Liar liar([&](const auto&, const auto& say) {
+            if (++asked < 3)
+                refuse(say, "task x: already exists");
+            else
+                say("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+        });
+        EXPECT_TRUE(start_container(liar.engine(), "x"));
+    }
+    EXPECT_EQ(asked, 3);
+    const Liar other([&](const auto&, const auto& say) {
+        ++asked;
+        refuse(say, "no such thing");
+    });
+    EXPECT_EQ(start_container(other.engine(), "x").error().code, Code::Conflict);
 }
 
 TEST(LyingEngine, CutsItsAnswerOff)

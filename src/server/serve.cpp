@@ -246,6 +246,11 @@ Task<Status> Server::Parts::run(Ready ready)
     }
     const http::Handler handler = [this](http::Exchange& exchange) { return answer(exchange); };
     BERTH_CO_TRY(host_, co_await http::Host::open(options_.host, handler));
+    // Every name below localhost is this machine: ports of sandboxes have names without --domain, too.
+    if (ground_.domain.empty() && (options_.host.address == "127.0.0.1" || options_.host.address == "::1")) {
+        ground_.domain = fmt::format("localhost:{}", host_->port());
+        names_.domain = "localhost";
+    }
     asio::signal_set signals(executor, SIGINT, SIGTERM);
     sweeping_ = std::make_unique<Sweeping>(ground_.berth.lifecycle(), executor);
     sweeping_->start();

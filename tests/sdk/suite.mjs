@@ -508,6 +508,14 @@ await check('ports', 'HTTP to a program inside', async () => {
     return got.status === 200 && got
   })
   assert.equal(answer.body, 'from inside')
+  // By its name: the resolver of this machine may not know that names below localhost are its own.
+  const host = sandbox.getHost(8000)
+  assert.match(host, /^8000-[a-z0-9]+\.localhost:\d+$/)
+  const named = await new Promise((done, failed) => {
+    const url = new URL(process.env.E2B_SANDBOX_URL)
+    http.get({ host: url.hostname, port: url.port, path: '/hello', headers: { Host: host } }, (got) => done(got.statusCode)).on('error', failed)
+  })
+  assert.equal(named, 200)
 })
 await check('ports', 'a body to a program inside, and a chunked answer', async () => {
   const program = `

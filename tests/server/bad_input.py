@@ -64,6 +64,9 @@ def bad_documents_are_400(server: Server):
                  b'{"a":1,"a":2,"templateID":"base"}', b'{"templateID":"base","envVars":{"A=B":"x"}}', b"[" * 100000):
         status, _, text = server.request("POST", "/v2/sandboxes", body, {"X-API-Key": server.key})
         assert status == 400 and json.loads(text)["code"] == 400, (body[:40], status, text)
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "application/connect+json"):
+        status, _, text = server.request("POST", "/v2/sandboxes", b'{"templateID":"base"}', {"X-API-Key": server.key, "Content-Type": kind})
+        assert status == 400 and "Content-Type" in json.loads(text)["message"], (kind, status, text)
     for query in ("limit=0", "limit=x", "state=dead", "nextToken=%21", "metadata=a", "order=up", "startedAfter=now"):
         assert server.api("GET", "/v2/sandboxes?" + query)[0] == 400, query
 

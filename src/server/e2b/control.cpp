@@ -146,6 +146,12 @@ Task<void> Control::answer(http::Exchange& exchange)
                                          : refuse(501, "this server does not have this endpoint"));
         co_return;
     }
+    const auto type = head.media_type();
+    if ((head.chunked || head.length.value_or(0) > 0) && !type.empty() && type != "application/json") {
+        (void)co_await exchange.send(
+            refuse(400, fmt::format("Content-Type must be application/json, not '{}'", printable(type, 60))));
+        co_return;
+    }
     Call call{.exchange = exchange, .tenant = *tenant, .parameters = std::move(match.parameters)};
     auto answer = co_await (this->*match.route->handler)(call);
     if (exchange.begun()) co_return;

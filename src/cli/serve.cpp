@@ -39,6 +39,7 @@ struct Options {
     std::vector<std::string> origins;
     std::vector<std::string> registries;
     std::string drain = "5s";
+    std::string net_ceiling = "off";
     double rate = 0;
     std::size_t sandboxes = 0;
     std::size_t pool = kPool;
@@ -134,6 +135,11 @@ Result<int> run(const Options& o)
 {
     server::ServeOptions options;
     if (!o.domain.empty()) BERTH_CHECK(check_domain(o.domain));
+    if (o.net_ceiling != "off")
+        return fail(
+            Code::Unsupported,
+            "--net-ceiling '{}' is not supported: sandboxes of a server have no network yet, so it is off",
+            printable(o.net_ceiling, 40));
     BERTH_CHECK(backends().check(o.backend));
     BERTH_CHECK(parse_listen(o.listen, options.host));
     if (o.no_auth && !is_loopback(options.host.address))
@@ -235,6 +241,9 @@ int serve_verb(int argc, char** argv)
     app.add_option("--tls-key", o.tls_key, "Its key (PEM)")->type_name("FILE");
     app.add_flag("--tls-self-signed", o.self_signed,
                  "Speak TLS with a certificate of our own; the lines name the authority to trust");
+    app.add_option("--net-ceiling", o.net_ceiling,
+                   "What sandboxes may reach at most, whatever a client asks for (default and only: off)")
+        ->type_name("NET");
     app.add_option("--drain", o.drain, "At the end, wait this long for requests under way (default 5s)")
         ->type_name("TIME");
     app.add_option("--rate", o.rate,

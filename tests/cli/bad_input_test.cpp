@@ -169,6 +169,9 @@ TEST(BadInput, OfAServer)
         EXPECT_EQ(ended.err,
                   "berth: --rate: it must be a number, and not negative (see berth serve --help)\n");
     }
+    const auto open = berth({"serve", "--listen", "127.0.0.1:0", "--net-ceiling", "open"});
+    EXPECT_EQ(open.code, 6);
+    EXPECT_THAT(open.err, HasSubstr("--net-ceiling 'open' is not supported"));
     const auto none = berth({"serve", "--listen", "127.0.0.1:0", "--connections", "0"});
     EXPECT_EQ(none.err, "berth: --connections: it must be a number above zero (see berth serve --help)\n");
 }

@@ -14,6 +14,7 @@
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
+#include "keeping/lock.hpp"
 #include "sys/cgroup_maker.hpp"
 
 namespace berth::keeping {
@@ -21,6 +22,8 @@ namespace berth::keeping {
 namespace {
 
 constexpr int kAttempts = 64;
+constexpr std::chrono::milliseconds
+    kRemoval(100); // how long its last user has the lock of a placeholder alone
 constexpr std::size_t kMaxVisited = 400'000;
 constexpr std::string_view kRecordPrefix = "placeholder-";
 constexpr std::string_view kUnfinished = ".new"; // what replace_file_at writes before it renames
@@ -130,35 +133,54 @@ bool remove_if_last(int parent, const std::string& name, int lock)
     return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOTEMPTY || errno == ENOENT;
 }
 
-/// In a live view, the first part that does not exist of each path that a rule makes read-only or denies
-/// below a writable directory of the host: with nothing there to mount on, a command could make it. And the
-/// directory it would be made in.
-std::vector<std::pair<UniqueFd, std::string>> missing_places(const RuleSite& site)
+/// The writable directory of the host that a rule which takes something away lies in; null when there is
+/// none.
+const Shown* narrowed_by(const RuleSite& site, const policy::BoundRule& rule)
 {
-    std::vector<std::pair<UniqueFd, std::string>> out;
-    if (!site.live) return out;
-    for (const auto& rule : site.files.rules) {
-        if (rule.access == policy::Access::Write || rule.path.empty()) continue;
-        const Shown* around = nullptr; // the deepest
-        for (const Shown& bind : site.shown)
-            if (rule.path != bind.target && within(rule.path, bind.target) &&
-                (around == nullptr || bind.target.size() > around->target.size()))
-                around = &bind;
-        if (around == nullptr || around->file || around->mode != Mount::Mode::ReadWrite) continue;
-        UniqueFd at(::openat(around->source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        for (std::size_t from = around->target.size() + 1; at && from <= rule.path.size();) {
-            const auto slash = std::min(rule.path.find('/', from), rule.path.size());
-            const std::string name = rule.path.substr(from, slash - from);
-            struct stat st{};
-            if (::fstatat(at.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
-                if (errno == ENOENT) out.emplace_back(std::move(at), rule.path.substr(0, slash));
-                break;
-            }
-            at = open_below(at.get(), name.c_str());
-            from = slash + 1;
-        }
-    }
+    if (rule.access == policy::Access::Write || rule.path.empty()) return nullptr;
+    const Shown* around = nullptr; // the deepest
+    for (const Shown& bind : site.shown)
+        if (rule.path != bind.target && within(rule.path, bind.target) &&
+            (around == nullptr || bind.target.size() > around->target.size()))
+            around = &bind;
+    const bool writable = around != nullptr && !around->file && around->mode == Mount::Mode::ReadWrite;
+    return writable ? around : nullptr;
+}
+
+/// What a record of a placeholder says: NUL between the two, for a path may hold every other byte.
+Result<std::string> record_of(int parent, const std::string& name)
+{
+    char path[4096];
+    const std::string link = fmt::format("/proc/self/fd/{}", parent);
+    const ssize_t n = ::readlink(link.c_str(), &path[0], sizeof path);
+    if (n <= 0 || n == static_cast<ssize_t>(sizeof path)) return fail_errno("naming {}", printable(name));
+    return std::string(&path[0], static_cast<std::size_t>(n)) + '\0' + name;
+}
+
+/// The names of the records, those that are being written among them.
+Result<std::vector<std::string>> records_in(int state)
+{
+    UniqueFd dir(::openat(state, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR* stream = dir ? ::fdopendir(dir.get()) : nullptr;
+    if (stream == nullptr) return fail_errno("reading the state directory");
+    (void)dir.release(); // the stream owns it now
+    std::vector<std::string> out;
+    while (const dirent* entry = ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own stream
+        if (std::string_view(entry->d_name).starts_with(kRecordPrefix)) out.emplace_back(entry->d_name);
+    ::closedir(stream);
     return out;
+}
+
+/// Whether a directory is somebody's placeholder. Asked with its lock held: it has its record until it is
+/// gone.
+Result<bool> is_recorded(int state, int parent, const std::string& name)
+{
+    BERTH_TRY(const auto records, records_in(state));
+    BERTH_TRY(const auto wanted, record_of(parent, name));
+    return std::ranges::any_of(records, [&](const std::string& record) {
+        const auto text = read_file_at(state, record);
+        return text && *text == wanted;
+    });
 }
 
 /// A temporary directory of this machine or of whoever runs us, and nobody's workspace.
@@ -178,8 +200,9 @@ bool has_content(int dir)
     if (stream == nullptr) return false;
     (void)again.release(); // the stream owns it now
     bool content = false;
-    while (const dirent* entry = ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own stream
-        if (std::string_view name = entry->d_name; name != "." && name != "..") content = true;
+    while (const dirent* entry =
+               content ? nullptr : ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own
+        content = std::string_view(entry->d_name) != "." && std::string_view(entry->d_name) != "..";
     ::closedir(stream);
     return content;
 }
@@ -189,8 +212,8 @@ Result<ProtectedNames> ProtectedNames::hold(const RuleSite& site)
     ProtectedNames held;
     held.state_ = site.state;
     const auto& names = site.files.protected_names;
-    const auto missing = missing_places(site);
-    if (names.empty() && missing.empty()) return held;
+    const auto narrows = [&](const policy::BoundRule& rule) { return narrowed_by(site, rule) != nullptr; };
+    if (names.empty() && std::ranges::none_of(site.files.rules, narrows)) return held;
     (void)sweep(held.state_); // what killed runs left; what cannot be looked at now is another time's
     for (const Shown& bind : site.shown) {
         if (names.empty() || bind.file || bind.mode != Mount::Mode::ReadWrite) continue;
@@ -220,9 +243,60 @@ Result<ProtectedNames> ProtectedNames::hold(const RuleSite& site)
                 BERTH_CHECK(held.add_placeholder(bind.source, name, bind.target + "/" + name));
         for (const auto& rule : site.files.rules) BERTH_CHECK(held.hold_in_rule(site, bind, rule));
     }
-    for (const auto& [parent, path] : missing)
-        BERTH_CHECK(held.add_placeholder(parent.get(), path.substr(path.rfind('/') + 1), path));
+    for (const auto& rule : site.files.rules) BERTH_CHECK(held.hold_name(site, rule));
     return held;
+}
+
+/// With nothing there to mount on, a command could make what a rule denies or makes read-only: the first part
+/// of its path that does not exist gets a placeholder (in a live view). An empty directory on the way may be
+/// somebody else's: it is locked, so that it stays when he ends, and his placeholder is as good as missing.
+Status ProtectedNames::hold_name(const RuleSite& site, const policy::BoundRule& rule)
+{
+    const Shown* const around = narrowed_by(site, rule);
+    if (around == nullptr) return {};
+    UniqueFd at(::openat(around->source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int attempts = 0;
+    for (std::size_t from = around->target.size() + 1; at && from <= rule.path.size();) {
+        const auto slash = std::min(rule.path.find('/', from), rule.path.size());
+        const std::string name = rule.path.substr(from, slash - from);
+        const std::string inside = rule.path.substr(0, slash);
+        UniqueFd next = open_below(at.get(), name.c_str());
+        const bool missing = !next && errno == ENOENT;
+        const bool empty = next && !has_content(next.get());
+        if ((missing && site.live) || (empty && slash == rule.path.size()))
+            return add_placeholder(at.get(), name, inside);
+        if (empty) {
+            UniqueFd lock(::fcntl(next.get(), F_DUPFD_CLOEXEC, 3));
+            if (!keep(at.get(), name, std::move(lock), {})) {
+                if (++attempts < kAttempts) continue;
+                return fail(Code::Unavailable, "{} keeps being removed: try again", printable(inside));
+            }
+            BERTH_TRY(const bool placeholder, is_recorded(state_, at.get(), name));
+            if (placeholder) {
+                paths_.push_back(inside);
+                return {};
+            }
+        }
+        at = std::move(next);
+        from = slash + 1;
+    }
+    return {};
+}
+
+/// Takes the lock of a directory that is to stay. False when it is not there any more.
+bool ProtectedNames::keep(int source, const std::string& name, UniqueFd directory, std::string record)
+{
+    struct stat there{};
+    struct stat locked{};
+    if (!lock_within(directory.get(), Use::Shared, kRemoval) || ::fstat(directory.get(), &locked) != 0 ||
+        ::fstatat(source, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || there.st_ino != locked.st_ino ||
+        there.st_dev != locked.st_dev)
+        return false;
+    placeholders_.push_back({.parent = UniqueFd(::fcntl(source, F_DUPFD_CLOEXEC, 3)),
+                             .name = name,
+                             .lock = std::move(directory),
+                             .record = std::move(record)});
+    return true;
 }
 
 /// Where writing begins below the top of a mount, the names are held as at the top.
@@ -250,14 +324,9 @@ Status ProtectedNames::hold_in_rule(const RuleSite& site, const Shown& bind, con
 Result<std::string> ProtectedNames::make_placeholder(int source, const std::string& name,
                                                      const std::string& inside) const
 {
-    char path[4096];
-    const std::string link = fmt::format("/proc/self/fd/{}", source);
-    const ssize_t n = ::readlink(link.c_str(), &path[0], sizeof path);
-    if (n <= 0 || n == static_cast<ssize_t>(sizeof path)) return fail_errno("naming {}", printable(inside));
+    BERTH_TRY(const auto text, record_of(source, name));
     // Named after us, so that nobody takes it for a dead one's before its placeholder is there.
     std::string record = std::string(kRecordPrefix) + sys::group_name(sys::this_process(), random_hex(8));
-    // NUL between the two: a path may hold every other byte.
-    const std::string text = std::string(&path[0], static_cast<std::size_t>(n)) + '\0' + name;
     BERTH_CHECK(replace_file_at(state_, record, text));
     hooks::kill_point("placeholder recorded");
     if (::mkdirat(source, name.c_str(), 0755) == 0) {
@@ -294,16 +363,7 @@ Status ProtectedNames::add_placeholder(int source, const std::string& name, cons
             if (!record.empty()) ::unlinkat(state_, record.c_str(), 0);
             return {};
         }
-        if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0) continue; // its last user is removing it
-        struct stat locked{};
-        if (::fstat(lock.get(), &locked) != 0 ||
-            ::fstatat(source, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_ino != locked.st_ino)
-            continue;
-        placeholders_.push_back({.parent = UniqueFd(::fcntl(source, F_DUPFD_CLOEXEC, 3)),
-                                 .name = name,
-                                 .lock = std::move(lock),
-                                 .record = std::move(record)});
-        return {};
+        if (keep(source, name, std::move(lock), record)) return {};
     }
     return fail(Code::Unavailable, "the placeholder {} keeps being removed: try again", printable(inside));
 }
@@ -314,6 +374,11 @@ std::vector<int> ProtectedNames::locks() const
     fds.reserve(placeholders_.size());
     for (const auto& placeholder : placeholders_) fds.push_back(placeholder.lock.get());
     return fds;
+}
+
+void ProtectedNames::give_up() const
+{
+    for (const auto& placeholder : placeholders_) ::flock(placeholder.lock.get(), LOCK_UN);
 }
 
 ProtectedNames::~ProtectedNames()
@@ -333,14 +398,7 @@ ProtectedNames::~ProtectedNames()
 
 Result<std::size_t> ProtectedNames::sweep(int state)
 {
-    UniqueFd dir(::openat(state, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    DIR* stream = dir ? ::fdopendir(dir.get()) : nullptr;
-    if (stream == nullptr) return fail_errno("reading the state directory");
-    (void)dir.release(); // the stream owns it now
-    std::vector<std::string> records;
-    while (const dirent* entry = ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own stream
-        if (std::string_view(entry->d_name).starts_with(kRecordPrefix)) records.emplace_back(entry->d_name);
-    ::closedir(stream);
+    BERTH_TRY(const auto records, records_in(state));
     std::size_t removed = 0;
     for (const auto& record : records) {
         const auto maker = sys::maker_of(std::string_view(record).substr(kRecordPrefix.size()));

@@ -14,9 +14,9 @@ namespace berth::keeping {
 /// any depth, and the name at the top of each writable root even if it does not exist: there an
 /// empty placeholder is made for as long as sandboxes use the directory, because a mount needs
 /// something to lie on. In a live view the same is done for a path that a rule denies or makes read-only and
-/// that does not exist. The temporary directories of a live view are everybody's: nothing in them is
-/// protected. A placeholder is locked (shared) by each of its users; the last one removes it. After kill -9
-/// the record in the state directory lets the next run do so.
+/// that does not exist; what another sandbox's placeholder stands for does not. The temporary directories of
+/// a live view are everybody's: nothing in them is protected. A placeholder is locked (shared) by each of its
+/// users; the last one removes it. After kill -9 the record in the state directory lets the next run do so.
 class ProtectedNames {
 public:
     ProtectedNames() = default;
@@ -34,6 +34,10 @@ public:
     /// so that they are held as long as it lives, whatever becomes of us.
     [[nodiscard]] std::vector<int> locks() const;
 
+    /// Nothing runs any more that used them: their locks are given up, also in a process that is being
+    /// started beside us and has copies of our descriptors until it executes something.
+    void give_up() const;
+
     /// Removes placeholders whose users are all gone; what a killed run left behind.
     [[nodiscard]] static Result<std::size_t> sweep(int state);
 
@@ -45,6 +49,8 @@ private:
         std::string record; ///< file in the state directory
     };
     [[nodiscard]] Status hold_in_rule(const RuleSite& site, const Shown& bind, const policy::BoundRule& rule);
+    [[nodiscard]] Status hold_name(const RuleSite& site, const policy::BoundRule& rule);
+    [[nodiscard]] bool keep(int source, const std::string& name, UniqueFd directory, std::string record);
     [[nodiscard]] Status add_placeholder(int source, const std::string& name, const std::string& inside);
     [[nodiscard]] Result<std::string> make_placeholder(int source, const std::string& name,
                                                        const std::string& inside) const;

@@ -128,8 +128,11 @@ Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
     out_object.limits_.emplace(std::move(limits));
     theirs = {};
     talk.second.reset();
-    BERTH_CHECK(out_object.await_start(command.terminal.has_value(), command));
-    return out_object;
+    auto begun = out_object.await_start(command.terminal.has_value(), command);
+    if (begun) return out_object;
+    out_object.kill();
+    (void)out_object.finish();
+    return std::unexpected(std::move(begun).error());
 }
 
 /// Init is our own program, but it lives among hostile ones: its words are checked like theirs.
@@ -225,6 +228,7 @@ ExitStatus Attended::finish()
     const auto ended = init_->wait();
     if (limits_) limits_->remove();
     limits_.reset();
+    if (prepared_) prepared_->protects.give_up();
     refused_ = prepared_ && prepared_->supervision && prepared_->supervision->refused() > 0;
     prepared_.reset();
     if (told) return *told;

@@ -438,7 +438,8 @@ private:
                 bound_.files.decide(place) != Access::Deny)
                 wanted.try_emplace(place, false);
             for (const auto& [path, rule] : rules_)
-                if (rule.access == Access::Read && !rule.missing && at_or_below(path, place) && path != place)
+                if (rule.access == Access::Read && !rule.missing && at_or_below(path, place) &&
+                    path != place && !inside_writable(path))
                     wanted.try_emplace(path, false);
         }
         // Named to be read: whoever could have it writable may have it so with the same rights.

@@ -21,6 +21,7 @@ namespace berth::codex {
 namespace {
 
 constexpr uid_t kNobody = 65534;
+constexpr int kBindAgain = 8;
 
 std::map<std::string, std::string> own_environment(const std::vector<std::string>& patterns)
 {
@@ -82,6 +83,14 @@ SandboxSpec spec_for(const Bound& bound)
     spec.policy = bound.policy;
     spec.mounts = bound.mounts;
     return spec;
+}
+
+/// Something that was bound is not there any more: the placeholder of a command that has ended, say.
+bool is_outdated(const Bound& bound)
+{
+    return std::ranges::any_of(bound.mounts, [](const Mount& mount) {
+        return ::access(mount.source.c_str(), F_OK) != 0 && errno == ENOENT;
+    });
 }
 
 class HostRun final : public Running {
@@ -147,8 +156,6 @@ Task<Outcome<Started>> Executor::start(StartParams params)
     // Whatever blocks, the launch too, happens on a thread that lives as long as we do: the command dies with
     // it.
     auto started = co_await pool_.call([this, &params]() -> Outcome<Started> {
-        auto bound = bind_intent(params.sandbox, params.cwd, ceiling_, places_);
-        if (!bound) return start_failed(bound.error());
         const auto env = make_environment(environment_, params);
         local::AttendedCommand command{.argv = params.argv,
                                        .env = lines_of(env),
@@ -156,8 +163,18 @@ Task<Outcome<Started>> Executor::start(StartParams params)
                                        .input = params.pipe_stdin && !params.tty};
         if (params.tty) command.terminal = TerminalSize{};
         find_program(command, env, environment_);
-        auto made = bound->confined ? local::Attended::start(state_, spec_for(*bound), command)
-                                    : local::Attended::start_bare(command);
+        const auto launch = [&](const Bound& bound) {
+            return bound.confined ? local::Attended::start(state_, spec_for(bound), command)
+                                  : local::Attended::start_bare(command);
+        };
+        auto bound = bind_intent(params.sandbox, params.cwd, ceiling_, places_);
+        if (!bound) return start_failed(bound.error());
+        auto made = launch(*bound);
+        for (int again = 0; !made && is_outdated(*bound) && again < kBindAgain; ++again) {
+            bound = bind_intent(params.sandbox, params.cwd, ceiling_, places_);
+            if (!bound) return start_failed(bound.error());
+            made = launch(*bound);
+        }
         if (!made) return start_failed(made.error());
         for (const auto& note : bound->notes)
             log::info("an intent was bound", {{"process", printable(params.process_id, 80)}, {"note", note}});

@@ -766,6 +766,13 @@ def test_files_are_read_and_written():
         assert (ws / "copy").read_bytes() == b"x"
         ask("fs/copy", -32600, sourcePath=uri(ws / "d"), destinationPath=uri(ws / "d2"), recursive=False)
         ask("fs/copy", -32600, sourcePath=uri(ws / "d"), destinationPath=uri(ws / "d/e/in"), recursive=True)
+        os.link(ws / "a", ws / "same")
+        for other in ("a", "same"):
+            ask("fs/copy", -32600, sourcePath=uri(ws / "a"), destinationPath=uri(ws / other), recursive=False)
+            assert (ws / "a").read_bytes() == b"x", other
+        (ws / "longer").write_text("longer")
+        ask("fs/copy", sourcePath=uri(ws / "a"), destinationPath=uri(ws / "longer"), recursive=False)
+        assert (ws / "longer").read_bytes() == b"x"
         (ws / "d/e/file").write_text("deep")
         (ws / "d/l").symlink_to("e/file")
         ask("fs/copy", sourcePath=uri(ws / "d"), destinationPath=uri(ws / "d2"), recursive=True)

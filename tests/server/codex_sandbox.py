@@ -236,6 +236,10 @@ def test_the_rest_of_the_file_methods_under_an_intent():
             assert ask("fs/walk", path=uri(WS), options={**options, "maxEntries": 1})["truncated"]
             assert code("fs/copy", sourcePath=uri(WS + "/d"), destinationPath=uri(WS + "/c"), recursive=False) == -32600
             assert code("fs/copy", sourcePath=uri(WS + "/d"), destinationPath=uri(WS + "/d/x"), recursive=True) == -32600
+            ask("fs/writeFile", path=uri(WS + "/same"), dataBase64=b64(b"x"))
+            assert code("fs/copy", sourcePath=uri(WS + "/same"), destinationPath=uri(WS + "/same"), recursive=False) == -32600
+            assert ask("fs/readFile", path=uri(WS + "/same")) == {"dataBase64": b64(b"x")}
+            ask("fs/remove", path=uri(WS + "/same"))
             ask("fs/copy", sourcePath=uri(WS + "/d"), destinationPath=uri(WS + "/c"), recursive=True)
             assert base64.b64decode(ask("fs/readFile", path=uri(WS + "/c/f"))["dataBase64"]) == b"one\n"
             assert code("fs/remove", path=uri(WS + "/c"), recursive=False) == -32603

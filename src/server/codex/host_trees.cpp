@@ -122,12 +122,17 @@ Status copy_entry(const Bound& bound, const Side& from, const Side& to, int dept
     const UniqueFd source(
         ::openat(from.parent, from.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!source) return refused(errno, from.real);
+    // Not emptied before it is known: it may be the source itself, by another name.
     const UniqueFd target(::openat(to.parent, to.name.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                                   O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
                                    st.st_mode & 0777));
     if (!target) return refused(errno, to.real);
     struct stat made{};
     if (::fstat(target.get(), &made) != 0 || !S_ISREG(made.st_mode)) return refused(EINVAL, to.real);
+    if (::fstat(source.get(), &st) != 0) return refused(errno, from.real);
+    if (st.st_ino == made.st_ino && st.st_dev == made.st_dev)
+        return fail(Code::Invalid, "{} and {} are the same file", printable(from.real), printable(to.real));
+    if (::ftruncate(target.get(), 0) != 0) return refused(errno, to.real);
     return copy_contents(source.get(), target.get(), to.real);
 }
 

@@ -131,6 +131,7 @@ Error error_of(std::string_view words, const std::string& what)
                                      {"No space left on device", ENOSPC},
                                      {"Disk quota exceeded", EDQUOT},
                                      {"Device or resource busy", EBUSY},
+                                     {"are the same file", EINVAL},
                                      {"Invalid argument", EINVAL}};
     for (const auto& word : known)
         if (words.find(word.text) != std::string_view::npos)

@@ -785,6 +785,26 @@ def test_files_are_read_and_written():
         ask("fs/remove", -32004, path=uri(ws / "d2"), force=False)
 
 
+def test_what_is_granted_is_not_removed_from_a_directory_that_may_not_be_written():
+    with Place() as place:
+        client = place.server().client()
+        one = place.path / "one"
+        one.write_text("x")
+        one.chmod(0o666)
+        (place.ws / "kept").write_text("x")
+        box = intent([special("root", "read"), special("project_roots", "write"), at(one, "write")], place.ws)
+        for path in (one, place.ws):
+            for recursive in (True, False):
+                check(client, "fs/remove", {"path": uri(path), "recursive": recursive, "sandbox": box}, -32603)
+        narrow = intent([special("minimal", "read"), special("project_roots", "write")], place.ws)
+        check(client, "fs/remove", {"path": uri(place.ws), "sandbox": narrow}, -32600)
+        assert one.read_text() == "x" and (place.ws / "kept").exists()
+        check(client, "fs/writeFile", {"path": uri(one), "dataBase64": "", "sandbox": box})
+        assert one.read_text() == ""
+        check(client, "fs/remove", {"path": uri(place.ws / "kept"), "sandbox": box})
+        assert names_in(place.ws) == []
+
+
 def check(client, method, params, code=0):
     try:
         got = client.call(method, params)

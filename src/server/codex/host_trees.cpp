@@ -4,6 +4,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <set>
 
@@ -239,6 +240,10 @@ Status remove(const Bound& bound, const std::string& path, bool recursive, bool 
         return std::unexpected(std::move(spot).error());
     }
     BERTH_CHECK(may_write(bound, path, spot->real));
+    // A name is taken out of a directory: what is granted in one that may not be written can be emptied, no
+    // more.
+    BERTH_CHECK(
+        may_write(bound, path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)), spot->directory.real));
     const int parent = spot->directory.object.get();
     if (::fstatat(parent, spot->name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
         if (force && errno == ENOENT) return {};

@@ -19,6 +19,8 @@ constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kAlone = 30s;
 constexpr auto kRemembered = 30s;
 constexpr std::size_t kProcesses = 4096;
+/// What a piece of output costs beside its bytes: a process keeps so many pieces, whatever their size.
+constexpr std::size_t kPiece = 256;
 constexpr std::size_t kBehind = std::size_t{1} << 20; ///< bytes on their way to a client, or kept for one
 
 SteadyTime now() { return system_clock().steady(); }
@@ -53,7 +55,7 @@ void Session::detach()
 void Session::tell(std::string_view method, json::Object params)
 {
     if (listener_ != nullptr) return listener_->notify(method, std::move(params));
-    if (const auto* chunk = params.if_contains("chunk")) told_alone_ += chunk->as_string().size();
+    if (const auto* chunk = params.if_contains("chunk")) told_alone_ += chunk->as_string().size() + kPiece;
 }
 
 /// A client that reads slowly slows the command down; one that is away can lose nothing that it has not

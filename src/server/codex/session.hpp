@@ -54,7 +54,7 @@ private:
     boost::asio::any_io_executor loop_;
     Listener* listener_ = nullptr;
     std::optional<SteadyTime> alone_since_;
-    std::size_t told_alone_ = 0; ///< bytes of news nobody heard
+    std::size_t told_alone_ = 0; ///< what news nobody heard weighs
     bool over_ = false;
     std::map<std::string, std::shared_ptr<Process>> processes_;
     boost::asio::steady_timer flow_;

@@ -5,6 +5,7 @@
 
 #include "conformance/check.hpp"
 #include "conformance/context.hpp"
+#include "core/moves_over.hpp"
 
 namespace berth::conformance {
 
@@ -293,6 +294,33 @@ Status moves(Context& c)
     return same("the other file", kept, "3");
 }
 
+Status moves_over(Context& c)
+{
+    auto* const over = dynamic_cast<MovesOver*>(&c.backend());
+    if (over == nullptr) return {};
+    BERTH_TRY(const auto dir, some_dir(c));
+    const auto move = [&](const std::string& from, const std::string& to) {
+        return c.await(over->move_over(dir.sandbox, {.path = dir.path + from}, dir.path + to));
+    };
+    BERTH_CHECK(c.write(dir.sandbox, dir.path + "/one", "1"));
+    BERTH_CHECK(c.write(dir.sandbox, dir.path + "/two", "2"));
+    BERTH_CHECK(step("over another file", move("/one", "/two")));
+    BERTH_TRY(const auto bytes, c.read(dir.sandbox, dir.path + "/two"));
+    BERTH_CHECK(same("the file", bytes, "1"));
+    BERTH_CHECK(refused("the old name", c.read(dir.sandbox, dir.path + "/one"), Code::NotFound));
+    BERTH_CHECK(step("over itself", move("/two", "/two")));
+    BERTH_CHECK(refused("what is not there", move("/none", "/two"), Code::NotFound));
+    BERTH_TRY([[maybe_unused]] const auto made,
+              c.output(dir.sandbox, fmt::format("cd {} && mkdir -p a/f b full/f", dir.path)));
+    BERTH_CHECK(refused("a file over a directory", move("/two", "/b")));
+    BERTH_CHECK(refused("over a full directory", move("/a", "/full")));
+    BERTH_CHECK(step("over an empty directory", move("/a", "/b")));
+    BERTH_TRY(const auto entry, c.await(c.backend().stat_file(dir.sandbox, {.path = dir.path + "/b/f"})));
+    BERTH_CHECK(same("what it held", entry.kind, FileEntry::Kind::Directory));
+    BERTH_TRY(const auto still, c.read(dir.sandbox, dir.path + "/two"));
+    return same("the file after all that", still, "1");
+}
+
 } // namespace
 
 std::vector<Check> file_checks()
@@ -324,6 +352,7 @@ std::vector<Check> file_checks()
         {kGroup, "directories are made, with their parents if asked", {}, directories},
         {kGroup, "a tree is removed only if asked", {}, removes},
         {kGroup, "a move replaces nothing", {}, moves},
+        {kGroup, "a move over another file replaces it, or leaves it", {}, moves_over},
     };
 }
 

@@ -9,6 +9,7 @@
 #include "core/backend.hpp"
 #include "core/file_attributes.hpp"
 #include "core/holds_time.hpp"
+#include "core/moves_over.hpp"
 #include "core/tells_workspace.hpp"
 #include "image/tree_reader.hpp"
 #include "keeping/exec_follower.hpp"
@@ -31,6 +32,7 @@ class KeptBackend : public Backend,
                     public TellsWorkspace,
                     public FileAttributes,
                     public WatchesOne,
+                    public MovesOver,
                     public HoldsTime,
                     public Attends {
 public:
@@ -45,6 +47,7 @@ public:
     Task<Result<FileEntry>> stat_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents) override;
     Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) override;
+    Task<Status> move_over(SandboxHandle sandbox, FilePath from, std::string to) override;
     Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
     Task<Result<UniqueFd>> open_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> fill_file(SandboxHandle sandbox, FilePath file, FileContents contents) override;

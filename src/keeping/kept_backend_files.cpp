@@ -100,6 +100,14 @@ Task<Status> KeptBackend::move_file(SandboxHandle sandbox, FilePath from, std::s
     co_return co_await with_files(sandbox, from.user, move);
 }
 
+Task<Status> KeptBackend::move_over(SandboxHandle sandbox, FilePath from, std::string to)
+{
+    const auto move = [&](const sys::SandboxFiles& files) {
+        return files.move(from.path, to, sys::Replace::Yes);
+    };
+    co_return co_await with_files(sandbox, from.user, move);
+}
+
 Task<Status> KeptBackend::remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree)
 {
     const auto depth = tree == RemoveTree::Yes ? sys::Depth::Tree : sys::Depth::Entry;

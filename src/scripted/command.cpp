@@ -41,6 +41,7 @@ Code code_of_words(std::string_view words, Code otherwise)
         Word{"file exists", Code::Conflict},
         Word{"directory not empty", Code::Conflict},
         Word{"device or resource busy", Code::Conflict},
+        Word{"invalid cross-device link", Code::Unsupported},
         Word{"no space left on device", Code::Exhausted},
         Word{"disk quota exceeded", Code::Exhausted},
     };

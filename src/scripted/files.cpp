@@ -90,6 +90,16 @@ mv -nT -- "$p" "$q" || exit 9
 [ ! -e "$p" ] && [ ! -L "$p" ] || { echo "$q: File exists" >&2; exit 9; }
 )";
 
+// Where mv would copy, the old file would be gone before the new one is whole.
+constexpr std::string_view kMoveOver = R"(
+d "$1"; p=$v; d "$2"; q=$v
+[ -e "$p" ] || [ -L "$p" ] || { echo "$p: No such file or directory" >&2; exit 9; }
+[ "$p" != "$q" ] || exit 0
+a=$(stat -c %d -- "${p%/*}/.") && b=$(stat -c %d -- "${q%/*}/.") || exit 9
+[ "$a" = "$b" ] || { echo "$q: Invalid cross-device link" >&2; exit 9; }
+exec mv -fT -- "$p" "$q"
+)";
+
 constexpr std::string_view kRemove = R"(
 d "$1"; p=$v
 case ${p##*/} in .|..) echo 'Is a directory' >&2; exit 9;; esac
@@ -308,6 +318,17 @@ Status Files::move(const FilePath& from, const std::string& to)
     BERTH_TRY([[maybe_unused]] const auto done,
               run({.script = with_kind(kMove), .arguments = {source, target}, .user = from.user, .out = {}},
                   source));
+    return {};
+}
+
+Status Files::move_over(const FilePath& from, const std::string& to)
+{
+    BERTH_TRY(const auto source, check_path(from.path));
+    BERTH_TRY(const auto target, check_path(to));
+    BERTH_TRY(
+        [[maybe_unused]] const auto done,
+        run({.script = with_kind(kMoveOver), .arguments = {source, target}, .user = from.user, .out = {}},
+            source));
     return {};
 }
 

@@ -27,6 +27,8 @@ public:
     [[nodiscard]] Result<FileEntry> stat(const FilePath& file);
     [[nodiscard]] Status make_dir(const FilePath& directory, MakeParents parents);
     [[nodiscard]] Status move(const FilePath& from, const std::string& to);
+    /// The same, over what is there; see MovesOver.
+    [[nodiscard]] Status move_over(const FilePath& from, const std::string& to);
     [[nodiscard]] Status remove(const FilePath& file, RemoveTree tree);
 
     /// A command that must exit with 0; its last words are the error.

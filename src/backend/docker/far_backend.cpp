@@ -296,6 +296,11 @@ Task<Status> FarBackend::move_file(SandboxHandle sandbox, FilePath from, std::st
     co_return co_await with_files(sandbox, [&](scripted::Files& files) { return files.move(from, to); });
 }
 
+Task<Status> FarBackend::move_over(SandboxHandle sandbox, FilePath from, std::string to)
+{
+    co_return co_await with_files(sandbox, [&](scripted::Files& files) { return files.move_over(from, to); });
+}
+
 Task<Status> FarBackend::remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree)
 {
     co_return co_await with_files(sandbox, [&](scripted::Files& files) { return files.remove(file, tree); });

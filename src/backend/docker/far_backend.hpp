@@ -7,6 +7,7 @@
 #include "backend/docker/changes.hpp"
 #include "backend/docker/life.hpp"
 #include "base/blocking_pool.hpp"
+#include "core/moves_over.hpp"
 #include "core/registry.hpp"
 #include "core/tells_changes.hpp"
 #include "core/tells_image.hpp"
@@ -26,7 +27,8 @@ class FarBackend final : public Backend,
                          public TellsWorkspace,
                          public TellsChanges,
                          public TellsImage,
-                         public TellsUser {
+                         public TellsUser,
+                         public MovesOver {
 public:
     FarBackend(InstanceDirs dirs, BlockingPool& pool, std::unique_ptr<Engine> engine);
 
@@ -70,6 +72,7 @@ public:
     Task<Result<FileEntry>> stat_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents) override;
     Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) override;
+    Task<Status> move_over(SandboxHandle sandbox, FilePath from, std::string to) override;
     Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
     Task<Result<UniqueFd>> open_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> fill_file(SandboxHandle sandbox, FilePath file, FileContents contents) override;

@@ -10,6 +10,7 @@
 #include "backend/e2b/keep_alive.hpp"
 #include "backend/e2b/running_exec.hpp"
 #include "backend/e2b/watch.hpp"
+#include "core/moves_over.hpp"
 #include "core/registry.hpp"
 #include "keeping/remote_state.hpp"
 
@@ -17,7 +18,7 @@ namespace berth::e2b_client {
 
 /// Sandboxes of E2B's cloud, or of a berth server, which speaks the same. Opening it asks nobody: a missing
 /// key and a server that is not there are told by the first operation that needs them.
-class E2bBackend final : public Backend {
+class E2bBackend final : public Backend, public MovesOver {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
     ~E2bBackend() override;
@@ -57,6 +58,7 @@ public:
     Task<Result<FileEntry>> stat_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents) override;
     Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) override;
+    Task<Status> move_over(SandboxHandle sandbox, FilePath from, std::string to) override;
     Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
     Task<Result<UniqueFd>> open_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> fill_file(SandboxHandle sandbox, FilePath file, FileContents contents) override;

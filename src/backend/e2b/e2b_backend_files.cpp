@@ -78,6 +78,14 @@ Task<Status> E2bBackend::move_file(SandboxHandle sandbox, FilePath from, std::st
     });
 }
 
+Task<Status> E2bBackend::move_over(SandboxHandle sandbox, FilePath from, std::string to)
+{
+    co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {
+        DaemonHands hands(cloud, id);
+        return Files(hands).move_over(from, to);
+    });
+}
+
 Task<Status> E2bBackend::remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree)
 {
     co_return co_await with(sandbox, [&](Cloud& cloud, const std::string& id) {

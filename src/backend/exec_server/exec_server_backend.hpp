@@ -8,6 +8,7 @@
 #include "backend/exec_server/ground.hpp"
 #include "backend/exec_server/record.hpp"
 #include "backend/exec_server/running_exec.hpp"
+#include "core/moves_over.hpp"
 #include "core/registry.hpp"
 #include "keeping/native.hpp"
 #include "keeping/relayed_execs.hpp"
@@ -25,7 +26,7 @@ namespace berth::exec_server {
 /// Sandboxes on another machine, by whatever speaks Codex's exec-server protocol there: Codex's own server,
 /// or a berth. A sandbox is a directory there and a policy; its policy goes with every call. Opening it asks
 /// nobody: a missing address and a server that is not there are told by the first operation that needs them.
-class ExecServerBackend final : public Backend {
+class ExecServerBackend final : public Backend, public MovesOver {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
     ~ExecServerBackend() override;
@@ -60,6 +61,7 @@ public:
     Task<Result<FileEntry>> stat_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> make_dir(SandboxHandle sandbox, FilePath directory, MakeParents parents) override;
     Task<Status> move_file(SandboxHandle sandbox, FilePath from, std::string to) override;
+    Task<Status> move_over(SandboxHandle sandbox, FilePath from, std::string to) override;
     Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
     Task<Result<UniqueFd>> open_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> fill_file(SandboxHandle sandbox, FilePath file, FileContents contents) override;

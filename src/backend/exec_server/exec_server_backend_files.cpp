@@ -95,6 +95,14 @@ Task<Status> ExecServerBackend::move_file(SandboxHandle sandbox, FilePath from, 
     });
 }
 
+Task<Status> ExecServerBackend::move_over(SandboxHandle sandbox, FilePath from, std::string to)
+{
+    co_return co_await with(sandbox, [&](const Instance& instance) {
+        return with_hands(instance, from,
+                          [&](Files& files) { return files.move_over(from, there(instance.layout, to)); });
+    });
+}
+
 Task<Status> ExecServerBackend::remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree)
 {
     co_return co_await with(sandbox, [&](const Instance& instance) {

@@ -9,6 +9,7 @@
 
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "core/moves_over.hpp"
 #include "core/watches_one.hpp"
 #include "server/e2b/entry_info.hpp"
 #include "server/e2b/rpc.hpp"
@@ -180,13 +181,9 @@ Task<FilesystemService::Outcome> FilesystemService::move(Request& request)
         if (!parent.empty())
             (void)co_await call.backend.make_dir(call.handle, {.path = parent, .user = who},
                                                  MakeParents::Yes);
-        // A file takes the place of a file.
-        const auto old =
-            co_await call.backend.stat_file(call.handle, {.path = *to, .user = who, .follow = false});
-        if (old && old->kind != FileEntry::Kind::Directory && source->kind != FileEntry::Kind::Directory &&
-            *from != *to)
-            BERTH_CO_CHECK(
-                co_await call.backend.remove_file(call.handle, {.path = *to, .user = who}, RemoveTree::No));
+        auto* const over = dynamic_cast<MovesOver*>(&call.backend);
+        if (over != nullptr)
+            co_return co_await over->move_over(call.handle, {.path = *from, .user = who}, *to);
         co_return co_await call.backend.move_file(call.handle, {.path = *from, .user = who}, *to);
     });
     if (!moved) co_return refuse(moved.error());

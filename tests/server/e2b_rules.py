@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Rules of E2B's protocol that no SDK's own calls would show broken. e2b_rules.py BERTH [CHECK]"""
+import base64
 import json
 import os
 import sys
+import time
 
 from served import Box, Checks, Server, envelope, envelopes
 
@@ -13,8 +15,29 @@ FILES = "filesystem.Filesystem/"
 def as_root(box: Box, command: str) -> str:
     start = {"process": {"cmd": "/bin/bash", "args": ["-c", command]}, "stdin": False}
     _, _, body = box.stream("process.Process/Start", envelope(json.dumps(start).encode()), Authorization="Basic cm9vdDo=")
-    return "".join(__import__("base64").b64decode(m["event"].get("data", {}).get("stdout", "")).decode()
+    return "".join(base64.b64decode(m["event"].get("data", {}).get("stdout", "")).decode()
                    for flags, m in envelopes(body) if not flags & 2)
+
+
+def build(server: Server, name: str, **start) -> str:
+    """A template of base's; its id."""
+    status, made = server.api("POST", "/v3/templates", {"name": name})
+    assert status == 202, made
+    target = f"{made['templateID']}/builds/{made['buildID']}"
+    assert server.api("POST", f"/v2/templates/{target}", {"fromTemplate": "base", "steps": [], **start})[0] == 202
+    while (told := server.api("GET", f"/templates/{target}/status")[1])["status"] in ("building", "waiting"):
+        time.sleep(0.05)
+    assert told["status"] == "ready", told
+    return made["templateID"]
+
+
+def processes(box: Box) -> list[dict]:
+    return box.unary("process.Process/List", {})[1].get("processes", [])
+
+
+def connected(box: Box, selector: dict, **headers) -> list[dict]:
+    _, _, body = box.stream("process.Process/Connect", envelope(json.dumps({"process": selector}).encode()), **headers)
+    return [message.get("event", message) for _, message in envelopes(body)]
 
 
 # ---------------------------------------------------------------- files
@@ -50,6 +73,101 @@ def a_move_is_a_rename(server: Server):
     assert move("tree", "empty") == 200 and box.run("ls empty; ls -d tree")[0] == "below\n"
     assert move("two", "link") == 200 and box.run("test ! -L link && cat link")[0] == "1\n"
     assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+# ---------------------------------------------------------------- snapshots
+
+START = "echo begun >> /home/user/starts; exec sleep 1000"
+READY = "test -s /home/user/starts"
+
+
+def starts(box: Box) -> int:
+    return int(box.run("grep -c . /home/user/starts")[0])
+
+
+@check
+def what_a_template_gives_is_there_after_a_snapshot(server: Server):
+    steps = [{"type": "ENV", "args": ["GIVEN", "by template"]}, {"type": "RUN", "args": ["mkdir -p /srv/work; chown user /srv/work", "root"]},
+             {"type": "WORKDIR", "args": ["/srv/work"]}] if os.geteuid() == 0 else [
+                 {"type": "ENV", "args": ["GIVEN", "by template"]}, {"type": "WORKDIR", "args": ["/home/user"]}]
+    template = build(server, "giver", steps=steps, startCmd=START, readyCmd=READY)
+    box = server.create(templateID="giver", envVars={"MADE": "so"})
+    look = 'echo "$GIVEN,$MADE,$PWD,$(id -un)"'
+    seen, begun = box.run(look)[0], starts(box)
+    assert seen.startswith("by template,so,"), seen
+    assert [one.get("tag") for one in processes(box)] == ["startCmd"], processes(box)
+    status, taken = server.api("POST", f"/sandboxes/{box.id}/snapshots", {"name": "kept"})
+    assert status == 201, taken
+    for alive in (True, False):
+        if not alive:
+            assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+            server.kill()
+            server = Server(server.program, server.data)
+        twin = server.create(templateID=taken["snapshotID"])
+        assert twin.run(look)[0] == seen, alive
+        assert starts(twin) == begun + 1, alive
+        assert [one.get("tag") for one in processes(twin)] == ["startCmd"]
+        assert server.api("DELETE", f"/sandboxes/{twin.id}")[0] == 204
+    status, listed = server.api("GET", f"/snapshots?sandboxID={box.id}")
+    assert status == 200 and [one["snapshotID"] for one in listed] == [taken["snapshotID"]], listed
+    origins = os.path.join(server.data, "e2b", "origins")
+    assert os.listdir(origins) == [box.id + ".json"]
+    assert server.api("DELETE", "/templates/" + taken["snapshotID"].replace("/", "%2F").replace(":", "%3A"))[0] == 204
+    assert os.listdir(origins) == []
+    assert server.api("DELETE", f"/templates/{template}")[0] == 204
+    return server
+
+
+@check
+def a_start_command_runs_where_processes_begin_anew(server: Server):
+    template = build(server, "starter", startCmd=START, readyCmd=READY)
+    box = server.create(templateID="starter")
+    begun = starts(box)
+    status, forks = server.api("POST", f"/sandboxes/{box.id}/fork", {"count": 2, "timeout": 60})
+    assert status == 201, forks
+    for one in forks:
+        made = one["sandbox"]
+        twin = Box(server, made["sandboxID"], made["envdAccessToken"])
+        assert starts(twin) == begun + 1 and [p.get("tag") for p in processes(twin)] == ["startCmd"]
+        assert server.api("DELETE", f"/sandboxes/{twin.id}")[0] == 204
+    for turn in (1, 2):
+        assert server.api("POST", f"/sandboxes/{box.id}/pause", {"memory": False})[0] == 204
+        assert server.api("POST", f"/v2/sandboxes/{box.id}/connect", {})[0] == 201
+        assert starts(box) == begun + turn
+        assert [p.get("tag") for p in processes(box)] == ["startCmd"]
+    if server.api("POST", f"/sandboxes/{box.id}/pause", {})[0] == 204:  # with memory, where there is a freezer
+        assert server.api("POST", f"/v2/sandboxes/{box.id}/connect", {})[0] == 201
+        assert starts(box) == begun + 2
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+    assert server.api("DELETE", f"/templates/{template}")[0] == 204
+
+
+@check
+def code_runs_in_what_is_made_from_a_snapshot(server: Server):
+    def runs(one: Box) -> bytes:
+        return server.request("POST", "/execute", json.dumps({"code": "6 * 7"}).encode(),
+                              {**one.headers(49999), "Content-Type": "application/json"})[2]
+
+    box = server.create(templateID="code-interpreter-v1")
+    assert b'"42"' in runs(box)
+    status, taken = server.api("POST", f"/sandboxes/{box.id}/snapshots", {})
+    assert status == 201, taken
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+    twin = server.create(templateID=taken["snapshotID"])
+    assert b'"42"' in runs(twin), runs(twin)
+    assert server.api("DELETE", f"/sandboxes/{twin.id}")[0] == 204
+    assert server.api("DELETE", "/templates/" + taken["snapshotID"].replace(":", "%3A"))[0] == 204
+
+
+@check
+def a_tag_is_no_uuid(server: Server):
+    uuid = "01234567-89ab-cdef-0123-456789ABCDEF"
+    assert server.api("POST", "/v3/templates", {"name": "t:" + uuid})[0] == 400
+    assert server.api("POST", "/v3/templates", {"name": "t", "tags": [uuid]})[0] == 400
+    template = build(server, "tagged")
+    assert server.api("POST", "/templates/tags", {"target": "tagged", "tags": [uuid]})[0] == 400
+    assert server.api("POST", "/templates/tags", {"target": "tagged", "tags": [uuid[:-1]]})[0] == 201
+    assert server.api("DELETE", f"/templates/{template}")[0] == 204
 
 
 if __name__ == "__main__":

@@ -62,6 +62,8 @@ std::string render(const Entry& entry)
     out["workdir"] = entry.workdir;
     out["ownAccounts"] = entry.own_accounts;
     out["interpreter"] = entry.interpreter;
+    out["startCmd"] = entry.start_cmd;
+    out["readyCmd"] = entry.ready_cmd;
     return json::dump(out) + "\n";
 }
 
@@ -95,6 +97,8 @@ Result<Entry> parse_entry(std::string_view text)
     BERTH_TRY(out.workdir, fields::text(reader, "workdir"));
     BERTH_TRY(out.own_accounts, fields::flag(reader, "ownAccounts"));
     BERTH_TRY(out.interpreter, fields::flag(reader, "interpreter"));
+    BERTH_TRY(out.start_cmd, fields::text(reader, "startCmd"));
+    BERTH_TRY(out.ready_cmd, fields::text(reader, "readyCmd"));
     BERTH_TRY(const auto volumes, reader.at("volumes"));
     BERTH_TRY(const auto list, volumes.array());
     for (const auto& one : list) {

@@ -58,6 +58,8 @@ struct Entry {
     std::string workdir;       ///< of such commands; empty: the home
     bool own_accounts = false; ///< as BuildDefaults has it
     bool interpreter = false;  ///< the same
+    std::string start_cmd;     ///< the same; runs wherever processes begin anew
+    std::string ready_cmd;
 
     SandboxRecord record; ///< as it was when it was last made usable
     bool made = false;

@@ -32,8 +32,11 @@ constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kPoll = 3ms;
 constexpr auto kStopGrace = 2s;
 constexpr auto kReadyTime = 45s; // clients wait a minute for a sandbox
+constexpr std::string_view kStartTag = "startCmd";
 
 std::string directory_of(const gate::Ground& ground) { return ground.berth.data() + "/e2b"; }
+
+} // namespace
 
 Result<UniqueFd> open_directory(const std::string& path)
 {
@@ -42,8 +45,6 @@ Result<UniqueFd> open_directory(const std::string& path)
     if (!directory) return fail_errno("opening {}", path);
     return directory;
 }
-
-} // namespace
 
 Task<Result<Sandboxes::Held>> Sandboxes::alone(EntryPtr entry)
 {
@@ -122,6 +123,7 @@ Task<Status> Sandboxes::load()
                                                            asio::steady_timer::time_point::max());
         entries_[entry->id] = std::move(entry);
     }
+    co_await drop_origins();
     co_return Status{};
 }
 
@@ -224,25 +226,30 @@ Task<Result<EntryPtr>> Sandboxes::create(NewSandbox wish, std::string tenant)
     auto entry = fresh(wish, tenant);
     entry->template_id = source.template_id;
     entry->alias = source.alias;
-    entry->user = source.defaults.user;
-    entry->workdir = source.defaults.workdir;
-    entry->own_accounts = source.defaults.own_accounts;
-    entry->interpreter = source.defaults.interpreter;
-    for (const auto& [name, value] : source.defaults.env) entry->env.try_emplace(name, value);
+    give(*entry, source.defaults);
     BERTH_CO_CHECK(co_await make(entry, std::move(wish), std::move(source.snapshot), source.limits));
-    BERTH_CO_CHECK(co_await begin_work(entry, std::move(source.defaults)));
+    BERTH_CO_CHECK(co_await begin_work(entry));
     co_return entry;
 }
 
-/// The template's own program runs, and is ready, before anybody is told of the sandbox.
-Task<Status> Sandboxes::begin_work(EntryPtr entry, BuildDefaults defaults)
+Task<Status> Sandboxes::start_work(EntryPtr entry)
 {
-    if (defaults.start_cmd.empty()) co_return Status{};
-    StartWish wish{.defaults = std::move(defaults), .env = entry->env, .patience = kReadyTime};
+    if (entry->start_cmd.empty()) co_return Status{};
+    StartWish wish{.defaults = defaults_of(*entry), .env = entry->env, .patience = kReadyTime};
+    wish.first = [&](const std::string& exec) {
+        return notes_.write(entry->id, exec, {.tag = std::string(kStartTag)});
+    };
     auto begun = co_await start_and_wait(ground_, entry->record, std::move(wish));
     if (begun) co_return Status{};
-    (void)co_await kill(entry, "its start command failed");
     co_return std::unexpected(std::move(begun).error().while_doing("starting what the template starts"));
+}
+
+/// The template's own program runs, and is ready, before anybody is told of the sandbox.
+Task<Status> Sandboxes::begin_work(EntryPtr entry)
+{
+    auto begun = co_await start_work(entry);
+    if (!begun) (void)co_await kill(entry, "its start command failed");
+    co_return begun;
 }
 
 /// Every stream of it ends now, and whoever waits for it wakes.
@@ -299,16 +306,24 @@ Task<Result<bool>> Sandboxes::resume(EntryPtr entry, bool keep_memory, std::chro
         co_return false;
     }
     auto& lifecycle = ground_.berth.lifecycle();
+    bool anew = !entry->kept_memory;
     if (!keep_memory && entry->kept_memory) {
         // Asked for as a reboot: what was frozen ends.
         BERTH_CO_TRY([[maybe_unused]] const auto thawed, co_await lifecycle.resume(entry->record.id()));
         BERTH_CO_TRY([[maybe_unused]] const auto ended,
                      co_await lifecycle.stop(entry->record.id(), kStopGrace));
-        entry->processes.clear();
+        anew = true;
     }
     BERTH_CO_TRY(auto used, co_await lifecycle.use(entry->record.id()));
-    if (used.tier != Tier::Attached && !entry->kept_memory) entry->processes.clear();
+    if (used.tier == Tier::Attached) anew = false; // somebody else was faster
     entry->record = std::move(used.record);
+    if (anew) {
+        entry->processes.clear();
+        entry->processes_known = false;
+        // Its files are there, whatever its program does.
+        if (const auto begun = co_await start_work(entry); !begun)
+            log::warn("a start command failed", {{"id", entry->id}, {"why", begun.error().line()}});
+    }
     entry->paused = false;
     entry->timeout = time;
     entry->end = now() + time;

@@ -92,8 +92,13 @@ private:
     Task<Result<Held>> alone(EntryPtr entry);
     Task<Status> save(const Entry& entry);
     Task<Status> forget(const Entry& entry);
-    Task<Result<std::string>> snapshot_of(std::string template_id, std::string tenant);
-    Task<Status> begin_work(EntryPtr entry, BuildDefaults defaults);
+    /// The snapshot a template's name stands for; nothing: the base template.
+    Task<Result<std::optional<SnapshotRecord>>> snapshot_of(std::string template_id, std::string tenant);
+    Task<Status> start_work(EntryPtr entry);
+    Task<Status> begin_work(EntryPtr entry);
+    Task<Status> keep_origin(const Entry& entry);
+    Task<BuildDefaults> defaults_from(std::string origin);
+    Task<void> drop_origins();
     Task<Status> make(EntryPtr entry, NewSandbox wish, std::string snapshot,
                       std::optional<policy::Limits> limits = std::nullopt);
     EntryPtr fresh(const NewSandbox& wish, const std::string& tenant);

@@ -21,4 +21,11 @@ struct Sandboxes::Held {
 
 using gate::kTenantLabel;
 
+/// What an entry has of its template, and back. What the entry has of the environment stays.
+[[nodiscard]] BuildDefaults defaults_of(const Entry& entry);
+void give(Entry& entry, const BuildDefaults& defaults);
+
+/// One of ours, made where it is missing.
+[[nodiscard]] Result<UniqueFd> open_directory(const std::string& path);
+
 } // namespace berth::e2b

@@ -2,6 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 
+#include "base/io.hpp"
 #include "base/strings.hpp"
 #include "lifecycle/template_note.hpp"
 #include "server/e2b/interpreter.hpp"
@@ -9,6 +10,77 @@
 #include "server/e2b/template_name.hpp"
 
 namespace berth::e2b {
+
+namespace {
+
+std::string origins(const gate::Ground& ground) { return ground.berth.data() + "/e2b/origins"; }
+
+} // namespace
+
+BuildDefaults defaults_of(const Entry& entry)
+{
+    return {.user = entry.user,
+            .workdir = entry.workdir,
+            .env = entry.env,
+            .start_cmd = entry.start_cmd,
+            .ready_cmd = entry.ready_cmd,
+            .interpreter = entry.interpreter,
+            .own_accounts = entry.own_accounts};
+}
+
+void give(Entry& entry, const BuildDefaults& defaults)
+{
+    entry.user = defaults.user;
+    entry.workdir = defaults.workdir;
+    for (const auto& [name, value] : defaults.env) entry.env.try_emplace(name, value);
+    entry.start_cmd = defaults.start_cmd;
+    entry.ready_cmd = defaults.ready_cmd;
+    entry.interpreter = defaults.interpreter;
+    entry.own_accounts = defaults.own_accounts;
+}
+
+/// What sandboxes made from this one's snapshots need to know of it when it is gone. Before the first of
+/// them is taken: one without it would be a sandbox of the base template's.
+Task<Status> Sandboxes::keep_origin(const Entry& entry)
+{
+    Entry kept;
+    kept.id = entry.id;
+    kept.tenant = entry.tenant;
+    give(kept, defaults_of(entry));
+    const std::string text = render(kept), name = entry.id + ".json";
+    co_return co_await ground_.pool.call([&]() -> Status {
+        BERTH_TRY(const auto directory, open_directory(origins(ground_)));
+        return replace_file_at(directory.get(), name, text, 0600);
+    });
+}
+
+Task<BuildDefaults> Sandboxes::defaults_from(std::string origin)
+{
+    if (!is_sandbox_id(origin)) co_return BuildDefaults{};
+    if (const auto at = entries_.find(origin); at != entries_.end()) co_return defaults_of(*at->second);
+    const auto kept = co_await ground_.pool.call([&]() -> Result<Entry> {
+        BERTH_TRY(const auto directory, open_directory(origins(ground_)));
+        BERTH_TRY(const auto text, read_file_at(directory.get(), origin + ".json"));
+        return parse_entry(text);
+    });
+    co_return kept ? defaults_of(*kept) : BuildDefaults{};
+}
+
+/// Of those that are gone, and so are their snapshots.
+Task<void> Sandboxes::drop_origins()
+{
+    std::set<std::string> used;
+    for (const auto& [id, entry] : entries_) used.insert(id + ".json");
+    (void)co_await ground_.pool.call([&]() -> Status {
+        BERTH_TRY(const auto directory, open_directory(origins(ground_)));
+        BERTH_TRY(const auto all, ground_.berth.store().snapshots({}));
+        for (const auto& one : all) used.insert(one.spec.name + ".json");
+        BERTH_TRY(const auto names, list_names(directory.get()));
+        for (const auto& name : names)
+            if (!used.contains(name)) ::unlinkat(directory.get(), name.c_str(), 0);
+        return {};
+    });
+}
 
 Task<Result<std::vector<Result<EntryPtr>>>> Sandboxes::fork(EntryPtr entry, ForkRequest wish)
 {
@@ -34,11 +106,9 @@ Task<Result<std::vector<Result<EntryPtr>>>> Sandboxes::fork(EntryPtr entry, Fork
         same.auto_resume = entry->auto_resume;
         auto twin = fresh(same, entry->tenant);
         twin->alias = entry->alias;
-        twin->user = entry->user;
-        twin->workdir = entry->workdir;
-        twin->own_accounts = entry->own_accounts;
-        twin->interpreter = entry->interpreter;
+        give(*twin, defaults_of(*entry));
         auto made = co_await make(twin, std::move(same), taken.record.id);
+        if (made) made = co_await begin_work(twin);
         if (made)
             out.emplace_back(twin);
         else
@@ -60,6 +130,7 @@ Task<Result<Sandboxes::Snapshot>> Sandboxes::snapshot(EntryPtr entry, std::strin
             co_return fail(Code::Denied, "namespace '{}' is not yours", named->space);
         wish.note = fmt::format("{}:{}", named->alias, named->tag);
     }
+    BERTH_CO_CHECK(co_await keep_origin(*entry));
     BERTH_CO_TRY(const auto taken,
                  co_await ground_.berth.lifecycle().snapshot(entry->record.id(), std::move(wish)));
     if (named) {
@@ -77,14 +148,11 @@ Task<Result<std::vector<Sandboxes::ListedSnapshot>>> Sandboxes::snapshots(std::s
     std::vector<ListedSnapshot> out;
     BERTH_CO_TRY(const auto all,
                  co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
-    std::map<std::string, std::string> ids;
-    for (const auto& [id, entry] : entries_) ids[entry->record.id()] = id;
     for (const auto& one : all) {
         if (one.internal || !gate::owned(one.spec, tenant)) continue;
         if (one.note.starts_with("a step ") || one.note.starts_with(kTemplateNote)) continue;
         ListedSnapshot listed{.created = one.created};
-        const auto at = ids.find(one.sandbox);
-        listed.sandbox = at == ids.end() ? std::string{} : at->second;
+        listed.sandbox = one.spec.name; // see make(); the sandbox may be gone
         if (one.note.empty()) {
             listed.snapshot.id = one.id + ":default";
         } else {
@@ -115,8 +183,13 @@ Task<Result<Sandboxes::Source>> Sandboxes::source_of(std::string name, std::stri
         out.defaults.interpreter = true;
         co_return out;
     }
-    BERTH_CO_TRY(out.snapshot, co_await snapshot_of(std::move(name), std::move(tenant)));
-    if (out.snapshot.empty()) out.alias = std::string(kBaseTemplate);
+    BERTH_CO_TRY(const auto found, co_await snapshot_of(std::move(name), std::move(tenant)));
+    if (found) {
+        out.snapshot = found->id;
+        out.defaults = co_await defaults_from(found->spec.name);
+    } else {
+        out.alias = std::string(kBaseTemplate);
+    }
     co_return out;
 }
 
@@ -130,19 +203,20 @@ policy::Limits Sandboxes::limits_of(const Built& built) const
     return out;
 }
 
-/// The snapshot that a template's name stands for; empty: the base template.
-Task<Result<std::string>> Sandboxes::snapshot_of(std::string template_id, std::string tenant)
+Task<Result<std::optional<SnapshotRecord>>> Sandboxes::snapshot_of(std::string template_id,
+                                                                   std::string tenant)
 {
     BERTH_CO_TRY(const auto name, parse_template_name(template_id));
     const bool bare = name.space.empty();
-    if (bare && name.alias == kBaseTemplate && name.tag == "default") co_return std::string{};
+    if (bare && name.alias == kBaseTemplate && name.tag == "default")
+        co_return std::optional<SnapshotRecord>{};
     BERTH_CO_TRY(const auto all,
                  co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
     const std::string note = fmt::format("{}:{}", name.alias, name.tag);
     for (const auto& one : all) { // newest first
         if (one.internal || !gate::owned(one.spec, tenant)) continue;
-        if (bare && one.id == name.alias && name.tag == "default") co_return one.id;
-        if ((bare || name.space == lower_case(tenant)) && one.note == note) co_return one.id;
+        if (bare && one.id == name.alias && name.tag == "default") co_return one;
+        if ((bare || name.space == lower_case(tenant)) && one.note == note) co_return one;
     }
     co_return fail(Code::NotFound, "template '{}' not found", printable(template_id, 100));
 }
@@ -154,8 +228,11 @@ Task<Result<bool>> Sandboxes::remove_snapshot(std::string id, std::string tenant
     for (;;) {
         auto found = co_await snapshot_of(id, tenant);
         if (!found && found.error().code != Code::NotFound) co_return std::unexpected(found.error());
-        if (!found || found->empty()) co_return removed;
-        BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot(*found));
+        if (!found || !*found) {
+            if (removed) co_await drop_origins();
+            co_return removed;
+        }
+        BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot((*found)->id));
         removed = true;
     }
 }

@@ -65,7 +65,9 @@ Task<Result<std::string>> start_and_wait(gate::Ground& ground, SandboxRecord san
     if (!wish.defaults.start_cmd.empty()) {
         spec.id = started = make_exec_id(system_clock());
         spec.argv = co_await shell_of(ground, sandbox, wish.defaults.start_cmd);
-        BERTH_CO_CHECK(co_await ground.berth.lifecycle().exec(sandbox, spec));
+        ExecWish how;
+        if (wish.first) how.first = [&] { return wish.first(started); };
+        BERTH_CO_CHECK(co_await ground.berth.lifecycle().exec(sandbox, spec, std::move(how)));
     }
     const auto& ready = wish.defaults.ready_cmd;
     if (ready.empty() || (only_sleeps(ready) && !wish.sleeps)) co_return started;

@@ -18,6 +18,7 @@ struct StartWish {
     std::map<std::string, std::string> env; ///< of the sandbox
     std::chrono::nanoseconds patience{0};
     bool sleeps = false;
+    std::function<Status(const std::string& exec)> first{}; ///< as in ExecWish, of the start command
 };
 [[nodiscard]] Task<Result<std::string>> start_and_wait(gate::Ground& ground, SandboxRecord sandbox,
                                                        StartWish wish);

@@ -2,6 +2,7 @@
 
 #include <sys/sysinfo.h>
 
+#include <cctype>
 #include <thread>
 
 #include "base/strings.hpp"
@@ -16,6 +17,17 @@ bool word(std::string_view text, std::string_view more)
     for (const char c : text) {
         const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
         if (!plain && more.find(c) == std::string_view::npos) return false;
+    }
+    return true;
+}
+
+/// Ids of builds are such: a tag must not look like one.
+bool is_uuid(std::string_view text)
+{
+    if (text.size() != 36) return false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? text[i] != '-' : !std::isxdigit(static_cast<unsigned char>(text[i]))) return false;
     }
     return true;
 }
@@ -42,7 +54,7 @@ Result<TemplateName> parse_template_name(std::string_view text)
     if (const auto colon = rest.find(':'); colon != std::string_view::npos) {
         out.tag = rest.substr(colon + 1);
         rest = rest.substr(0, colon);
-        if (!word(out.tag, "-_.")) return bad();
+        if (!word(out.tag, "-_.") || is_uuid(out.tag)) return bad();
     }
     if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
         out.space = rest.substr(0, slash);

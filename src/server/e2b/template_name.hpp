@@ -10,7 +10,7 @@ namespace berth::e2b {
 /// The one that is always there: the machine's own programs, with accounts of its own.
 inline constexpr std::string_view kBaseTemplate = "base";
 
-/// "[namespace/]alias[:tag]", lower-cased; no tag is "default".
+/// "[namespace/]alias[:tag]", lower-cased; no tag is "default". A tag is no UUID: such are builds.
 struct TemplateName {
     std::string space;
     std::string alias;

@@ -170,5 +170,51 @@ def a_tag_is_no_uuid(server: Server):
     assert server.api("DELETE", f"/templates/{template}")[0] == 204
 
 
+# ---------------------------------------------------------------- processes
+
+@check
+def a_second_process_of_a_tag_hides_no_first(server: Server):
+    box = server.create()
+    first, old = box.start("sleep 1000", tag="t")
+    second, new = box.start("sleep 1001", tag="t")
+    assert {one["pid"] for one in processes(box)} == {old, new}
+    assert box.unary("process.Process/SendSignal", {"process": {"tag": "t"}, "signal": "SIGNAL_SIGKILL"})[0] == 200
+    while len(left := processes(box)) != 1:
+        time.sleep(0.02)
+    assert left[0]["pid"] == old, (left, old, new)
+    assert box.unary("process.Process/SendSignal", {"process": {"pid": old}, "signal": "SIGNAL_SIGKILL"})[0] == 200
+    first.close(), second.close()
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
+def an_exited_process_is_told_as_such_alone(server: Server):
+    box = server.create()
+    wish = {"process": {"cmd": "/bin/sh", "args": ["-c", "echo printed; exit 3"]}, "stdin": False, "tag": "over"}
+    _, _, body = box.stream("process.Process/Start", envelope(json.dumps(wish).encode()))
+    pid = envelopes(body)[0][1]["event"]["start"]["pid"]
+    for selector in ({"pid": pid}, {"tag": "over"}):
+        start_event, end_event, rest = connected(box, selector)
+        assert start_event == {"start": {"pid": pid}} and end_event["end"]["exitCode"] == 3 and rest == {}, (start_event, end_event, rest)
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
+def a_relative_directory_begins_at_the_home(server: Server):
+    template = build(server, "placed", steps=[{"type": "WORKDIR", "args": ["/tmp"]}])
+    box = server.create(templateID="placed")
+    box.run("mkdir -p /home/user/below /tmp/below")
+
+    def runs_in(**where) -> str:
+        wish = {"process": {"cmd": "/bin/pwd", "args": [], **where}, "stdin": False}
+        _, _, body = box.stream("process.Process/Start", envelope(json.dumps(wish).encode()))
+        return "".join(base64.b64decode(m["event"].get("data", {}).get("stdout", "")).decode() for f, m in envelopes(body) if not f & 2).strip()
+
+    assert runs_in() == "/tmp"
+    assert runs_in(cwd="below") == "/home/user/below" and runs_in(cwd="~/below") == "/home/user/below"
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+    assert server.api("DELETE", f"/templates/{template}")[0] == 204
+
+
 if __name__ == "__main__":
     sys.exit(check.main())

@@ -99,9 +99,9 @@ class Box:
         assert status == 200, (status, body)
         return told(body)
 
-    def start(self, command: str) -> tuple[socket.socket, int]:
+    def start(self, command: str, **more) -> tuple[socket.socket, int]:
         """A stream that is left open, and the process's number."""
-        start = {"process": {"cmd": "/bin/bash", "args": ["-l", "-c", command]}, "stdin": False}
+        start = {"process": {"cmd": "/bin/bash", "args": ["-l", "-c", command]}, "stdin": False, **more}
         body = envelope(json.dumps(start).encode())
         lines = {"Host": "127.0.0.1", "Content-Type": "application/connect+json", "Content-Length": str(len(body)), **self.headers()}
         head = "POST /process.Process/Start HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items()) + "\r\n"

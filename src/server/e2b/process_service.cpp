@@ -142,12 +142,15 @@ Task<ProcessService::Found> ProcessService::select(EnvdCall& call, const Selecto
     if (std::holds_alternative<std::monostate>(selector))
         co_return std::unexpected(
             failure(connect::Status::Unimplemented, "a process is named by pid or tag"));
+    ProcessPtr found;
     for (const auto& [pid, process] : call.entry->processes) {
         if (const auto* const wanted = std::get_if<std::uint32_t>(&selector); wanted && *wanted == pid)
             co_return process;
+        // The newest of a tag: ids of execs grow.
         if (const auto* const tag = std::get_if<std::string>(&selector); tag && process->tag == *tag)
-            co_return process;
+            if (!found || process->exec > found->exec) found = process;
     }
+    if (found) co_return found;
     co_return std::unexpected(
         failure(connect::Status::NotFound, fmt::format("process with {} not found", words(selector))));
 }
@@ -167,10 +170,9 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
         {"E2B_SANDBOX", "true"}, {"E2B_SANDBOX_ID", entry.id}, {"E2B_TEMPLATE_ID", entry.template_id}};
     for (const auto& [name, value] : entry.env) spec.env[name] = value;
     for (const auto& [name, value] : request.process.envs) spec.env[name] = value;
-    // A template's own directory is the one for whoever names none; a path from it begins there.
+    // A template's own directory is for whoever names none; a path begins at the home, there too.
     std::string wanted = request.process.cwd.value_or("");
-    if (!entry.workdir.empty() && !wanted.starts_with('/') && !wanted.starts_with('~'))
-        wanted = fmt::format("{}/{}", entry.workdir, wanted);
+    if (wanted.empty()) wanted = entry.workdir;
     const auto cwd = resolve_path(*user, wanted);
     if (!cwd) co_return std::unexpected(cwd.error());
     spec.cwd = *cwd;
@@ -214,8 +216,10 @@ Task<ProcessService::Found> ProcessService::launch(EnvdCall& call, StartRequest 
     const auto pid = co_await call.backend.exec_pid(call.handle, spec.id);
     static std::uint32_t made_up = 1u << 30; // where a backend has no numbers
     process->pid = pid ? static_cast<std::uint32_t>(*pid) : ++made_up;
+    // One that runs keeps its number, and its place in lists.
     if (process->tag)
-        std::erase_if(entry.processes, [&](const auto& one) { return one.second->tag == process->tag; });
+        std::erase_if(entry.processes,
+                      [&](const auto& one) { return one.second->ended && one.second->tag == process->tag; });
     entry.processes[process->pid] = process;
     co_return process;
 }
@@ -253,6 +257,11 @@ Task<void> ProcessService::connect_to(EnvdCall& call)
     const auto process = co_await select(call, request->process);
     if (!process) {
         co_await rpc::end_stream(call.exchange, process.error());
+        co_return;
+    }
+    if (const auto& status = (*process)->ended) {
+        const auto both = connect::encode(start_event((*process)->pid)) + connect::encode(end_event(*status));
+        co_await rpc::end_stream(call.exchange, std::nullopt, both);
         co_return;
     }
     StreamOptions options;

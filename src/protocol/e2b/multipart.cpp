@@ -23,7 +23,19 @@ std::string lower(std::string_view text)
 std::optional<std::string> parameter(std::string_view header, std::string_view name)
 {
     const std::string low = lower(header);
-    for (std::size_t at = low.find(';'); at != std::string::npos; at = low.find(';', at + 1)) {
+    // The next parameter begins behind a semicolon that is not in quotes.
+    const auto next = [&](std::size_t at) {
+        for (bool quoted = false; at < header.size(); ++at) {
+            if (header[at] == '\\' && quoted)
+                ++at;
+            else if (header[at] == '"')
+                quoted = !quoted;
+            else if (header[at] == ';' && !quoted)
+                return at;
+        }
+        return std::string::npos;
+    };
+    for (std::size_t at = next(0); at != std::string::npos; at = next(at + 1)) {
         std::size_t begin = low.find_first_not_of(" \t", at + 1);
         if (begin == std::string::npos) return std::nullopt;
         if (low.compare(begin, name.size(), name) != 0 || low[begin + name.size()] != '=') continue;

@@ -69,6 +69,18 @@ TEST(E2bMultipart, PartsComeWholeHoweverTheBytesCome)
     }
 }
 
+TEST(E2bMultipart, WhatIsInQuotesIsNoParameter)
+{
+    const auto parts =
+        parts_of("--XX\r\nContent-Disposition: form-data; filename=\"a; name=b\"; name=\"file\"\r\n\r\n"
+                 "1\r\n--XX\r\nContent-Disposition: form-data; filename=\"\\\"; name=c\"; name=file\r\n\r\n"
+                 "2\r\n--XX--\r\n",
+                 1000);
+    ASSERT_TRUE(parts);
+    const std::vector<Part> expected{{"file", "a; name=b", "1"}, {"file", "\"; name=c", "2"}};
+    EXPECT_EQ(*parts, expected);
+}
+
 TEST(E2bMultipart, AFormThatIsCutIsNotDone)
 {
     for (std::size_t size = 0; size + 4 < kForm.size(); ++size)

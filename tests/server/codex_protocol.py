@@ -10,6 +10,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import codex_client
@@ -570,6 +571,32 @@ def test_what_asks_for_no_sandbox_can_be_confined():
         code, text = client.run(f"echo in > f; touch {place.path}/out 2>/dev/null || echo kept; cat f", str(place.ws))
         assert text.endswith("kept\nin\n") and not (place.path / "out").exists(), text
         check(client, "fs/writeFile", {"path": uri(place.ws / "g"), "dataBase64": ""}, -32603)
+
+
+def test_what_asks_for_no_sandbox_is_confined_alike_for_commands_and_files():
+    with Place() as place:
+        client = place.server("--unsandboxed", "confine", "--root", str(place.ws)).client()
+        disabled = {"permissions": {"type": "disabled"}, "windowsSandboxLevel": "disabled"}
+        for box in (None, disabled):
+            write = lambda path: client.code("fs/writeFile", {"path": uri(path), "dataBase64": b64(b"x"), "sandbox": box})  # noqa: E731, B023
+            assert write(place.ws / "g") == 0
+            assert client.run("cat g; echo y > g; cat g", str(place.ws), box)[1].endswith("xy\n")
+            assert write(place.ws / "g") == 0
+            assert write(place.path / "out") == -32603 and not (place.path / "out").exists()
+            assert client.code("fs/createDirectory", {"path": uri(place.ws / ".git"), "sandbox": box}) == -32603
+            assert client.code("fs/remove", {"path": uri(place.ws), "sandbox": box}) == -32603
+        assert names_in(place.ws) == ["g"]
+
+
+def test_without_an_intent_temporary_directories_show_what_everybody_may_read():
+    """A command owns them, so that it can work; whoever only looks around is a stranger."""
+    with Place() as place, tempfile.NamedTemporaryFile(dir="/tmp") as private, tempfile.NamedTemporaryFile(dir="/tmp") as public:
+        os.chmod(public.name, 0o644)
+        for options in ((), ("--root", str(place.ws))):
+            client = place.server(*options).client()
+            check(client, "fs/readFile", {"path": uri(private.name)}, -32004 if os.geteuid() == 0 else 0)
+            check(client, "fs/readFile", {"path": uri(public.name)})
+            check(client, "fs/writeFile", {"path": uri(public.name), "dataBase64": ""}, -32603)
 
 
 def test_the_commands_own_tmpdir_widens_nothing():

@@ -24,14 +24,19 @@ IntentEntry special(Special kind, FileAccess access)
     return {.path = SpecialPath{.kind = kind, .subpath = {}}, .access = access};
 }
 
-/// What stands in for a missing intent.
-Intent workspace_write(const std::string& cwd)
+/// What stands in for a missing intent. A file operation has no directory: it may write where clients may.
+Intent workspace_write(const std::string& cwd, const Ceiling& ceiling)
 {
     Intent out;
     out.permissions.entries = {
         special(Special::Root, FileAccess::Read), special(Special::ProjectRoots, FileAccess::Write),
         special(Special::SlashTmp, FileAccess::Write), special(Special::Tmpdir, FileAccess::Write)};
-    out.cwd = cwd;
+    if (!cwd.empty()) {
+        out.cwd = cwd;
+    } else {
+        out.roots_given = true;
+        out.workspace_roots = ceiling.roots;
+    }
     return out;
 }
 
@@ -69,18 +74,23 @@ Result<Bound> bind_intent(const std::optional<Intent>& intent, const std::string
     if (ceiling.unsandboxed == Refuse)
         return fail(Code::Denied, "no sandbox was asked for, and this executor runs nothing without one "
                                   "(--unsandboxed allow, or confine)");
-    const Intent instead = workspace_write(cwd);
-    return bind_managed(instead, cwd, ceiling, places);
+    return bind_managed(workspace_write(cwd, ceiling), cwd, ceiling, places);
 }
 
 Result<Bound> bind_discovery(const Ceiling& ceiling, const Places& places)
 {
-    if (ceiling.unsandboxed == Ceiling::Unsandboxed::Allow) return unconfined();
+    if (ceiling.unsandboxed != Ceiling::Unsandboxed::Refuse) return bind_intent({}, {}, ceiling, places);
     Intent intent;
     intent.permissions.entries = {special(Special::Root, FileAccess::Read)};
     intent.roots_given = true;
     intent.workspace_roots = ceiling.roots;
-    return bind_managed(intent, "/", ceiling, places);
+    BERTH_TRY(auto bound, bind_managed(intent, "/", ceiling, places));
+    // Elsewhere it is a stranger, in temporary directories too: in a mount it would be its owner.
+    std::erase_if(bound.mounts, [&](const Mount& mount) {
+        return std::ranges::none_of(ceiling.roots,
+                                    [&](const auto& root) { return at_or_below(mount.target, root); });
+    });
+    return bound;
 }
 
 } // namespace berth::codex

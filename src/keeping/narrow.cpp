@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -24,6 +25,7 @@
 #include "keeping/exec_start.hpp"
 #include "keeping/file_rules.hpp"
 #include "keeping/pipe.hpp"
+#include "keeping/protected_search.hpp"
 #include "keeping/walls.hpp"
 #include "sys/launch.hpp"
 
@@ -130,9 +132,16 @@ void add_entry(sys::StepList& list, const NarrowStart& start, sys::Slot parent)
 /// Block 1, P: the narrower walls.
 Status add_walls(sys::StepList& list, const NarrowStart& start, sys::Slot parent)
 {
+    RuleSite site = start.site;
+    if (start.root >= 0) {
+        BERTH_TRY(auto found, find_protected_in_root(start.root, site));
+        for (auto& path : found)
+            if (std::ranges::find(site.protected_paths, path) == site.protected_paths.end())
+                site.protected_paths.push_back(std::move(path));
+    }
     list.begin_block();
     list.make_private();
-    BERTH_CHECK(add_file_rules(list, start.site, parent));
+    BERTH_CHECK(add_file_rules(list, site, parent));
     if (start.own_network) list.loopback_up();
     stage(list, parent, "putting up the narrower walls");
     add_limits(list, start.limits);

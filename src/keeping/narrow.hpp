@@ -38,14 +38,14 @@ struct NarrowStart {
     std::string label; ///< what the security module is told for the program; empty: nothing
 
     int keeper_pidfd = -1;
-    std::uint64_t namespaces = 0;                ///< of the keeper's, to be entered
-    bool own_network = false;                    ///< nothing but a loopback of its own
-    int users = -1;                              ///< the sandbox's user namespace, entered late; -1: none
-    bool changes_ids = true;                     ///< it has more than one id
-    std::vector<int> tasks;                      ///< files that "0" is written to, to be in its groups
-    int birth_directory = -1;                    ///< of a v2 group
-    std::vector<int> locks;                      ///< held by the keeper as long as the command lives
-    int root = -1;                               ///< the sandbox's root, where a terminal comes from
+    std::uint64_t namespaces = 0; ///< of the keeper's, to be entered
+    bool own_network = false;     ///< nothing but a loopback of its own
+    int users = -1;               ///< the sandbox's user namespace, entered late; -1: none
+    bool changes_ids = true;      ///< it has more than one id
+    std::vector<int> tasks;       ///< files that "0" is written to, to be in its groups
+    int birth_directory = -1;     ///< of a v2 group
+    std::vector<int> locks;       ///< held by the keeper as long as the command lives
+    int root = -1;                ///< the sandbox's root, for a terminal and for protected names
     std::optional<std::uint32_t> terminal_owner; ///< its user's number outside, where that is not ours
     sys::Spawner* spawner = nullptr;             ///< launches in our stead, where there is one
     const ExecTime* time = nullptr;              ///< null: it may run for ever

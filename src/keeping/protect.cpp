@@ -15,6 +15,7 @@
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "keeping/lock.hpp"
+#include "keeping/protected_search.hpp"
 #include "sys/cgroup_maker.hpp"
 
 namespace berth::keeping {
@@ -24,7 +25,6 @@ namespace {
 constexpr int kAttempts = 64;
 constexpr std::chrono::milliseconds
     kRemoval(100); // how long its last user has the lock of a placeholder alone
-constexpr std::size_t kMaxVisited = 400'000;
 constexpr std::string_view kRecordPrefix = "placeholder-";
 constexpr std::string_view kUnfinished = ".new"; // what replace_file_at writes before it renames
 
@@ -32,81 +32,6 @@ bool within(std::string_view path, std::string_view dir)
 {
     return path == dir || dir == "/" || (path.starts_with(dir) && path[dir.size()] == '/');
 }
-
-/// Opens a directory below `parent` following nothing and crossing no mount.
-UniqueFd open_below(int parent, const char* name)
-{
-    open_how how{};
-    how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-    return UniqueFd(static_cast<int>(::syscall(SYS_openat2, parent, name, &how, sizeof how)));
-}
-
-struct Found {
-    std::string path;
-    bool link; ///< no mount holds a link in its place
-};
-
-/// Some file systems do not tell the type with the name.
-unsigned char type_of(int dir, const dirent& entry)
-{
-    struct stat st{};
-    if (entry.d_type != DT_UNKNOWN || ::fstatat(dir, &entry.d_name[0], &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return entry.d_type;
-    return S_ISDIR(st.st_mode) ? DT_DIR : S_ISLNK(st.st_mode) ? DT_LNK : DT_REG;
-}
-
-/// Walks a host directory for protected names. The tree is the sandbox's to fill, so it is
-/// bounded, and a place we cannot look into (an earlier sandbox may have closed it, and the next
-/// one can open it again) is a refusal, not a hole.
-class Search {
-public:
-    Search(const std::vector<std::string>& names, std::vector<Found>& found) : names_(names), found_(found) {}
-
-    Status walk(UniqueFd dir, const std::string& inside, int depth)
-    {
-        if (depth > 64)
-            return fail(Code::Exhausted, "{} is too deep to be searched for protected names",
-                        printable(inside));
-        DIR* stream = ::fdopendir(dir.get());
-        if (stream == nullptr) return fail_errno("reading {}", printable(inside));
-        const int fd = dir.release(); // the stream owns it now
-        Status result;
-        while (const dirent* entry = ::readdir(stream)) { // NOLINT(concurrency-mt-unsafe): our own stream
-            const std::string name = entry->d_name;
-            if (name == "." || name == "..") continue;
-            if (++visited_ > kMaxVisited) {
-                result = fail(Code::Exhausted,
-                              "{} has more than {} entries: too many to be searched for protected names; "
-                              "use a smaller workspace or a policy without them",
-                              printable(inside), kMaxVisited);
-                break;
-            }
-            const std::string path = fmt::format("{}/{}", inside, name);
-            const unsigned char type = type_of(fd, *entry);
-            if (std::ranges::find(names_, name) != names_.end()) {
-                found_.push_back({.path = path, .link = type == DT_LNK});
-                continue;
-            }
-            if (type != DT_DIR) continue;
-            UniqueFd below = open_below(fd, entry->d_name);
-            // Gone, or another file system, which the mount of the workspace does not bring along.
-            if (!below && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV)) continue;
-            if (!below) {
-                result = fail_errno("looking for protected names in {}", printable(path));
-                break;
-            }
-            if (result = walk(std::move(below), path, depth + 1); !result) break;
-        }
-        ::closedir(stream);
-        return result;
-    }
-
-private:
-    const std::vector<std::string>& names_;
-    std::vector<Found>& found_;
-    std::size_t visited_ = 0;
-};
 
 /// A placeholder that root made belongs to the owner of the directory. He may have put something
 /// else in its place by now: only an empty directory of root's is given away, by descriptor.
@@ -193,20 +118,6 @@ bool is_temporary(const Shown& bind)
 
 } // namespace
 
-bool has_content(int dir)
-{
-    UniqueFd again(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    DIR* stream = again ? ::fdopendir(again.get()) : nullptr;
-    if (stream == nullptr) return false;
-    (void)again.release(); // the stream owns it now
-    bool content = false;
-    while (const dirent* entry =
-               content ? nullptr : ::readdir(stream)) // NOLINT(concurrency-mt-unsafe): our own
-        content = std::string_view(entry->d_name) != "." && std::string_view(entry->d_name) != "..";
-    ::closedir(stream);
-    return content;
-}
-
 Result<ProtectedNames> ProtectedNames::hold(const RuleSite& site)
 {
     ProtectedNames held;
@@ -223,21 +134,10 @@ Result<ProtectedNames> ProtectedNames::hold(const RuleSite& site)
                    (within(bind.target, rule.path) || within(rule.path, bind.target));
         });
         if (!writable) continue;
-        std::vector<Found> found;
-        Search search(names, found);
         UniqueFd top(::openat(bind.source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!top) return fail_errno("reading {}", printable(bind.target));
-        BERTH_CHECK(search.walk(std::move(top), bind.target, 0));
-        for (auto& [path, link] : found) {
-            if (site.files.decide(path.substr(0, path.rfind('/'))) != policy::Access::Write) continue;
-            if (link)
-                return fail(Code::Unsupported,
-                            "{} is a symbolic link and has a protected name: it cannot be kept from being "
-                            "replaced; put a directory or file in its place, or use a policy that does not "
-                            "protect the name",
-                            printable(path));
-            held.paths_.push_back(std::move(path));
-        }
+        BERTH_TRY(auto found, find_protected(std::move(top), bind.target, site.files));
+        for (auto& path : found) held.paths_.push_back(std::move(path));
         if (site.files.decide(bind.target) == policy::Access::Write)
             for (const auto& name : names)
                 BERTH_CHECK(held.add_placeholder(bind.source, name, bind.target + "/" + name));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "keeping/protected_search.hpp"
 #include "keeping/rule_site.hpp"
 
 namespace berth::keeping {
@@ -59,9 +60,5 @@ private:
     std::vector<Placeholder> placeholders_;
     int state_ = -1; ///< borrowed; outlives us
 };
-
-/// Whether a directory holds anything. False also for one that is being removed, which cannot be read any
-/// more.
-[[nodiscard]] bool has_content(int dir);
 
 } // namespace berth::keeping

@@ -262,6 +262,23 @@ def test_the_rest_of_the_file_methods_under_an_intent():
             assert code("fs/open", handleId="w", path=uri(WS + "/big"), mode="replace") == -32602
 
 
+def test_protected_names_are_held_at_any_depth():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        made = f"mkdir -p {WS}/s/.git {WS}/a/b/.codex {WS}/new; echo kept > {WS}/s/.git/config; echo kept > {WS}/a/b/.codex/x"
+        assert client.run(made, WS) == (0, "")
+        box = workspace_write(WS)
+        script = ("echo x > s/.git/config; touch s/.git/new; mv s/.git s/g; mv s t; rm -r a/b/.codex; mv a c;"
+                  "touch s/free new/free && echo free; mkdir new/.git && touch new/.git/x && echo new")
+        assert client.run(f"({script}) 2>/dev/null", WS, box) == (0, "free\nnew\n")
+        for path in ("s/.git/config", "s/.git/new", "a/b/.codex/x"):
+            assert client.code("fs/writeFile", {"path": uri(f"{WS}/{path}"), "dataBase64": "", "sandbox": box}) == -32603, path
+        assert client.code("fs/remove", {"path": uri(f"{WS}/s"), "sandbox": box}) == -32603
+        # What a command has made at depth is its own; from the next one on it is held.
+        assert client.run("touch new/.git/y", WS, box)[0] == 1
+        assert inside(place, chosen.box, f"cd {WS}; cat s/.git/* a/b/.codex/*; ls -A new/.git") == "kept\nkept\nx\n"
+
+
 def test_what_the_sandbox_itself_has_is_not_exceeded():
     with Place() as place, Chosen(place, "--policy", "read-only") as chosen:
         client = chosen.server.client()

@@ -100,7 +100,7 @@ Status Sandbox::exec_narrower(const ExecSpec& spec, const Account& user, Startin
         start.users = users.get();
     }
     UniqueFd root;
-    if (spec.terminal) {
+    if (spec.terminal || !inner.files.protected_names.empty()) {
         BERTH_TRY(root, open_of_keeper("root", O_PATH | O_DIRECTORY));
         start.root = root.get();
         if (identity.mode != IdMode::Own) start.terminal_owner = identity.outside(user.uid);

@@ -314,11 +314,10 @@ private:
             std::ranges::any_of(all, [](const auto& rule) { return rule.second == Access::Write; });
         if (!writes) return {};
         policy_.protected_names = outer_.protected_names;
-        // What is shown from outside may have such names at any depth; they are held there as on the host.
-        if (!around_.spec.mounts.empty() || !around_.spec.volumes.empty())
-            for (const auto& name : names_)
-                if (std::ranges::find(policy_.protected_names, name) == policy_.protected_names.end())
-                    policy_.protected_names.push_back(name);
+        // They may be there at any depth; they are held there as on the host.
+        for (const auto& name : names_)
+            if (std::ranges::find(policy_.protected_names, name) == policy_.protected_names.end())
+                policy_.protected_names.push_back(name);
         return {};
     }
 

@@ -8,7 +8,8 @@
 
 namespace berth {
 
-/// Extended attributes ("user.…") of files. A backend whose files have them is one of these, too.
+/// Extended attributes ("user.…") of files, and what FileEntry calls other. A backend whose files have them
+/// is one of these, too.
 class FileAttributes {
 public:
     using Set = std::map<std::string, std::string>;
@@ -24,6 +25,8 @@ public:
     /// All of a regular file's with that prefix are these from now on. Unsupported: its file system has none.
     virtual Task<Status> write_attributes(SandboxHandle sandbox, FilePath file, std::string prefix,
                                           Set attributes) = 0;
+    /// The file itself, not what a link leads to: the bits of its type (S_IFMT).
+    virtual Task<Result<unsigned>> read_type(SandboxHandle sandbox, FilePath file) = 0;
 };
 
 } // namespace berth

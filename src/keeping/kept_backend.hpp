@@ -67,6 +67,7 @@ public:
                                                                              std::string prefix) override;
     Task<Status> write_attributes(SandboxHandle sandbox, FilePath file, std::string prefix,
                                   Set attributes) override;
+    Task<Result<unsigned>> read_type(SandboxHandle sandbox, FilePath file) override;
 
 protected:
     explicit KeptBackend(BlockingPool& pool) : pool_(pool) {}

@@ -1,5 +1,10 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/strings.hpp"
 #include "keeping/kept_backend.hpp"
 #include "sys/file_attributes.hpp"
+#include "sys/sandbox_files_resolve.hpp"
 
 namespace berth::keeping {
 
@@ -21,6 +26,19 @@ Task<Status> KeptBackend::write_attributes(SandboxHandle sandbox, FilePath file,
     co_return co_await pool_.call([&]() -> Status {
         return files.run(
             [&](int root) { return sys::write_attributes(root, file.path, prefix, attributes); });
+    });
+}
+
+Task<Result<unsigned>> KeptBackend::read_type(SandboxHandle sandbox, FilePath file)
+{
+    BERTH_CO_TRY(const auto files, co_await files_of(std::move(sandbox), file.user));
+    co_return co_await pool_.call([&]() -> Result<unsigned> {
+        return files.run([&](int root) -> Result<unsigned> {
+            BERTH_TRY(const auto object, sys::resolve_in(root, file.path, O_NOFOLLOW));
+            struct stat st{};
+            if (::fstat(object.get(), &st) != 0) return fail_errno("looking at {}", printable(file.path));
+            return st.st_mode & S_IFMT;
+        });
     });
 }
 

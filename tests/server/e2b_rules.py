@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Rules of E2B's protocol that no SDK's own calls would show broken. e2b_rules.py BERTH [CHECK]"""
 import base64
+import gzip
 import json
 import os
 import sys
@@ -72,6 +73,39 @@ def a_move_is_a_rename(server: Server):
     assert box.run("cat two; ls full tree")[0] == "1\nfull:\nx\n\ntree:\nbelow\n"
     assert move("tree", "empty") == 200 and box.run("ls empty; ls -d tree")[0] == "below\n"
     assert move("two", "link") == 200 and box.run("test ! -L link && cat link")[0] == "1\n"
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
+def permissions_begin_with_what_it_is(server: Server):
+    box = server.create()
+    box.run("cd; mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'; chmod 600 pipe socket; mkdir -m 1777 d; ln -s pipe link")
+    entries = {one["name"]: one["permissions"] for one in box.unary(FILES + "ListDir", {"path": "/home/user"})[1]["entries"]}
+    wanted = {"pipe": "prw-------", "socket": "Srw-------", "d": "dtrwxrwxrwx", "link": "Lrwxrwxrwx"}
+    assert {name: entries[name] for name in wanted} == wanted, entries
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
+def whoever_takes_gzip_alone_gets_it(server: Server):
+    box = server.create()
+    box.run("seq 200000 > n; : > empty")
+    plain = "".join(f"{i}\n" for i in range(1, 200001)).encode()
+
+    def get(path: str, accept: str, **more):
+        return box.ask("GET", f"/files?path={path}", Accept_Encoding=accept, **more)
+
+    for accept in ("gzip;q=1, identity;q=0", "GZIP, *;q=0", "identity;q=0, *;q=0.5"):
+        status, headers, body = get("n", accept)
+        assert status == 200 and headers["content-encoding"] == "gzip" and gzip.decompress(body) == plain, (accept, status, headers)
+        status, headers, body = get("n", accept, Range="bytes=0-3")
+        assert status == 200 and gzip.decompress(body) == plain, (status, headers)
+    for accept in ("gzip", "gzip, deflate", "", "gzip;q=0"):
+        status, headers, body = get("n", accept)
+        assert status == 200 and "content-encoding" not in headers and body == plain, (accept, status)
+    assert get("empty", "gzip, identity;q=0")[0::2] == (200, b"")
+    for accept in ("identity;q=0", "gzip;q=0, *;q=0", "br, identity;q=0"):
+        assert get("n", accept)[0] == 406, accept
     assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
 
 
@@ -168,6 +202,22 @@ def a_tag_is_no_uuid(server: Server):
     assert server.api("POST", "/templates/tags", {"target": "tagged", "tags": [uuid]})[0] == 400
     assert server.api("POST", "/templates/tags", {"target": "tagged", "tags": [uuid[:-1]]})[0] == 201
     assert server.api("DELETE", f"/templates/{template}")[0] == 204
+
+
+@check
+def templates_come_in_pages(server: Server):
+    made = [build(server, f"page-{i}") for i in range(2)]
+    seen, token = [], ""
+    for _ in range(3):
+        status, headers, body = server.request("GET", f"/v2/templates?limit=1{token}", headers={"X-API-Key": server.key})
+        assert status == 200 and len(page := json.loads(body)) == 1, body
+        seen.append(page[0]["templateID"])
+        token = "&nextToken=" + headers.get("x-next-token", "")
+    assert token == "&nextToken=" and seen == [made[1], made[0], "base"], (seen, token)
+    assert server.api("GET", "/v2/templates?limit=0")[0] == server.api("GET", "/v2/templates?nextToken=x")[0] == 400
+    assert len(server.api("GET", "/templates?limit=1")[1]) == len(server.api("GET", "/v2/templates")[1]) == 3
+    for one in made:
+        assert server.api("DELETE", f"/templates/{one}")[0] == 204
 
 
 # ---------------------------------------------------------------- processes

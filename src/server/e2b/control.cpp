@@ -76,7 +76,7 @@ Control::Control(Parts parts)
     add("GET", "/v2/sandboxes/{id}/logs", &Control::logs_v2);
     add("GET", "/snapshots", &Control::list_snapshots);
     add("GET", "/templates", &Control::list_templates);
-    add("GET", "/v2/templates", &Control::list_templates);
+    add("GET", "/v2/templates", &Control::page_templates);
     add("GET", "/templates/aliases/{alias}", &Control::get_alias);
     add("POST", "/v3/templates", &Control::new_template);
     add("POST", "/v2/templates", &Control::new_template);

@@ -48,6 +48,7 @@ private:
     Task<Answer> list_snapshots(Call& call);
     Task<Answer> remove_template(Call& call);
     Task<Answer> list_templates(Call& call);
+    Task<Answer> page_templates(Call& call);
     Task<Answer> get_template(Call& call);
     Task<Answer> change_template(Call& call);
     Task<Answer> get_alias(Call& call);

@@ -124,6 +124,24 @@ Task<Control::Answer> Control::list_templates(Call& call)
     co_return http::json_response(200, json::dump(json::Value(std::move(out))));
 }
 
+Task<Control::Answer> Control::page_templates(Call& call)
+{
+    const auto& head = call.exchange.head();
+    BERTH_CO_TRY(const auto limit, number_of(head, "limit", 1, 100, 100));
+    BERTH_CO_TRY(const auto skip, number_of(head, "nextToken", 0, INT32_MAX, 0));
+    const auto all = templates_.all(call.tenant);
+    const auto total = all.size() + 1; // and base
+    const auto first = std::min(total, static_cast<std::size_t>(skip));
+    const auto last = std::min(total, first + static_cast<std::size_t>(limit));
+    json::Array out;
+    for (auto i = first; i < last; ++i)
+        out.emplace_back(i < all.size() ? template_json(*all[i], sandboxes_.limits_of(*all[i]))
+                                        : base_json());
+    auto response = http::json_response(200, json::dump(json::Value(std::move(out))));
+    if (last < total) response.with("X-Next-Token", std::to_string(last));
+    co_return response;
+}
+
 Task<Control::Answer> Control::get_template(Call& call)
 {
     const auto& name = call.parameters.front();

@@ -1,5 +1,7 @@
 #include "server/e2b/entry_info.hpp"
 
+#include <sys/stat.h>
+
 #include <boost/asio/this_coro.hpp>
 
 #include "base/strings.hpp"
@@ -46,6 +48,18 @@ std::string_view letters(FileEntry::Kind kind)
     return "?";
 }
 
+/// As Go writes them: a character device is a device, too.
+std::string_view letters(unsigned type)
+{
+    switch (type) {
+    case S_IFIFO: return "p";
+    case S_IFSOCK: return "S";
+    case S_IFCHR: return "Dc";
+    case S_IFBLK: return "D";
+    default: return "?";
+    }
+}
+
 FileType type_of(FileEntry::Kind kind)
 {
     if (kind == FileEntry::Kind::Regular) return FileType::File;
@@ -84,7 +98,11 @@ Task<EntryInfo> entry_info(const EnvdCall& call, std::string path, FileEntry ent
     out.name = path == "/" ? "/" : path.substr(path.rfind('/') + 1);
     out.size = entry.size.count;
     out.mode = entry.mode & 0777;
-    out.permissions = permission_text(letters(entry.kind), entry.mode);
+    std::string_view kind = letters(entry.kind);
+    auto* const types = dynamic_cast<FileAttributes*>(&call.backend);
+    if (entry.kind == FileEntry::Kind::Other && types != nullptr)
+        kind = letters((co_await types->read_type(call.handle, {.path = path, .user = user})).value_or(0));
+    out.permissions = permission_text(kind, entry.mode);
     out.modified = entry.modified;
     out.type = type_of(entry.kind);
     out.owner = co_await name_of(call, "/etc/passwd", entry.uid);

@@ -96,6 +96,26 @@ std::optional<Range> range_of(std::string_view text, std::uint64_t size, bool& u
     return out;
 }
 
+/// What is said of an encoding, by its name or by "*"; nothing: not a word.
+std::optional<bool> accepts(std::string_view accept_encoding, std::string_view encoding)
+{
+    std::optional<bool> all;
+    for (const auto& part : split(accept_encoding, ',')) {
+        const auto pieces = split(part, ';');
+        std::string name = pieces.front();
+        std::erase(name, ' ');
+        bool zero = false;
+        for (std::size_t i = 1; i < pieces.size(); ++i) {
+            std::string quality = pieces[i];
+            std::erase(quality, ' ');
+            zero = quality == "q=0" || quality == "q=0.0" || quality == "q=0.00" || quality == "q=0.000";
+        }
+        if (http::same_word(name, encoding)) return !zero;
+        if (name == "*") all = !zero;
+    }
+    return all;
+}
+
 } // namespace
 
 Download plan_download(const http::RequestHead& head, const std::string& path, std::uint64_t size,
@@ -133,21 +153,12 @@ Download plan_download(const http::RequestHead& head, const std::string& path, s
 
 bool identity_acceptable(std::string_view accept_encoding)
 {
-    bool all = true;
-    for (const auto& part : split(accept_encoding, ',')) {
-        const auto pieces = split(part, ';');
-        std::string name = pieces.front();
-        std::erase(name, ' ');
-        bool zero = false;
-        for (std::size_t i = 1; i < pieces.size(); ++i) {
-            std::string quality = pieces[i];
-            std::erase(quality, ' ');
-            zero = quality == "q=0" || quality == "q=0.0" || quality == "q=0.00" || quality == "q=0.000";
-        }
-        if (http::same_word(name, "identity")) return !zero;
-        if (name == "*") all = !zero;
-    }
-    return all;
+    return accepts(accept_encoding, "identity").value_or(true);
+}
+
+bool gzip_acceptable(std::string_view accept_encoding)
+{
+    return accepts(accept_encoding, "gzip").value_or(false);
 }
 
 } // namespace berth::e2b

@@ -18,5 +18,6 @@ struct Download {
 
 /// Whether contents may come as they are.
 [[nodiscard]] bool identity_acceptable(std::string_view accept_encoding);
+[[nodiscard]] bool gzip_acceptable(std::string_view accept_encoding);
 
 } // namespace berth::e2b

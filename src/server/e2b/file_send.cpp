@@ -3,10 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include <boost/asio/this_coro.hpp>
 
 #include "server/e2b/envd.hpp"
 #include "server/e2b/file_headers.hpp"
+#include "server/e2b/gzip.hpp"
 
 namespace berth::e2b {
 
@@ -25,12 +28,25 @@ Task<void> send_file(http::Exchange& exchange, BlockingPool& pool, UniqueFd file
         co_await send_error(exchange, http::status_of(error), error.message);
         co_return;
     }
-    const auto plan = plan_download(exchange.head(), path, static_cast<std::uint64_t>(st.st_size), modified);
+    auto plan = plan_download(exchange.head(), path, static_cast<std::uint64_t>(st.st_size), modified);
     if (plan.length == 0 || plan.status == 304 || plan.status == 416) {
         (void)co_await exchange.send({.status = plan.status, .headers = plan.headers});
         co_return;
     }
-    if (!co_await exchange.begin(plan.status, plan.headers, plan.length)) co_return;
+    // Only where a client takes nothing else: all of it, parts are of what is in the file.
+    std::optional<Gzip> packed;
+    if (!identity_acceptable(exchange.head().value("accept-encoding"))) {
+        packed.emplace();
+        plan.status = 200;
+        plan.offset = 0;
+        plan.length = static_cast<std::uint64_t>(st.st_size);
+        std::erase_if(plan.headers, [](const auto& one) {
+            return one.first == "Content-Range" || one.first == "Accept-Ranges";
+        });
+        plan.headers.emplace_back("Content-Encoding", "gzip");
+    }
+    const auto length = packed ? std::nullopt : std::optional(plan.length);
+    if (!co_await exchange.begin(plan.status, plan.headers, length)) co_return;
     if (exchange.head().method == "HEAD") {
         (void)co_await exchange.finish();
         co_return;
@@ -48,8 +64,12 @@ Task<void> send_file(http::Exchange& exchange, BlockingPool& pool, UniqueFd file
             co_return;
         }
         piece.resize(static_cast<std::size_t>(n));
-        if (!co_await exchange.write(piece)) co_return;
         sent += static_cast<std::uint64_t>(n);
+        if (packed) {
+            const auto last = sent == plan.length ? Gzip::Last::Yes : Gzip::Last::No;
+            piece = co_await pool.call([&] { return packed->add(piece, last); });
+        }
+        if (!piece.empty() && !co_await exchange.write(piece)) co_return;
     }
     (void)co_await exchange.finish();
 }

@@ -289,7 +289,8 @@ Task<void> Files::download(EnvdCall& call)
         co_await send_error(exchange, 400, path.error().message);
         co_return;
     }
-    if (!identity_acceptable(head.value("accept-encoding"))) {
+    const auto accept = head.value("accept-encoding");
+    if (!identity_acceptable(accept) && !gzip_acceptable(accept)) {
         co_await send_error(exchange, 406, "no acceptable encoding");
         co_return;
     }

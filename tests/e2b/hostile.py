@@ -178,6 +178,25 @@ def a_header_in_a_token_is_not_taken(program, place):
 
 
 @check
+def a_server_without_the_newer_connect_is_asked_by_the_older(program, place):
+    cloud = Cloud(lambda connection, path, body: chunked(connection, START, END))
+    older = cloud.answer
+
+    def answer(connection, request, head, body):
+        if request.split()[1].startswith("/v2/") and request.split()[1].endswith("/connect"):
+            return respond(connection, 404, {"code": 404, "message": "page not found"})
+        older(connection, request, head, body)
+
+    cloud.liar.answer = answer
+    me = person(program, place, cloud.liar)
+    box = json.loads(me.well("create", "--backend", "e2b", "--json"))["id"]
+    me.well("stop", box)
+    me.well("start", box)
+    assert any(one.startswith("POST /sandboxes/") and "/connect" in one for one in cloud.liar.asked), cloud.liar.asked
+    cloud.liar.close()
+
+
+@check
 def a_command_runs_on_a_server_that_does_not_lie(program, place):
     data = envelope({"event": {"data": {"stdout": base64.b64encode(b"hi\n").decode()}}})
     # Frames that come in single bytes, and several in one piece.

@@ -150,7 +150,8 @@ Result<e2b::SandboxView> Api::connect(const std::string& id)
 {
     auto answer =
         call("POST", fmt::format("/v2/sandboxes/{}/connect", id), e2b::time_body(timeout()), Again::Harmless);
-    if (!answer && answer.error().code == Code::Unsupported)
+    // An older server has no such path; one that has it knows no such sandbox by the other either.
+    if (!answer && (answer.error().code == Code::Unsupported || answer.error().code == Code::NotFound))
         answer = call("POST", fmt::format("/sandboxes/{}/connect", id), e2b::time_body(timeout()),
                       Again::Harmless);
     if (!answer) return std::unexpected(std::move(answer).error());

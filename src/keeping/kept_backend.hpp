@@ -9,6 +9,7 @@
 #include "core/backend.hpp"
 #include "core/file_attributes.hpp"
 #include "core/holds_time.hpp"
+#include "core/makes_for.hpp"
 #include "core/moves_over.hpp"
 #include "core/tells_workspace.hpp"
 #include "image/tree_reader.hpp"
@@ -33,6 +34,7 @@ class KeptBackend : public Backend,
                     public FileAttributes,
                     public WatchesOne,
                     public MovesOver,
+                    public MakesFor,
                     public HoldsTime,
                     public Attends {
 public:
@@ -51,6 +53,9 @@ public:
     Task<Status> remove_file(SandboxHandle sandbox, FilePath file, RemoveTree tree) override;
     Task<Result<UniqueFd>> open_file(SandboxHandle sandbox, FilePath file) override;
     Task<Status> fill_file(SandboxHandle sandbox, FilePath file, FileContents contents) override;
+    Task<Status> make_dir_for(SandboxHandle sandbox, FilePath directory, std::string owner) override;
+    Task<Status> fill_file_for(SandboxHandle sandbox, FilePath file, FileContents contents,
+                               std::string owner) override;
     Task<Result<UniqueFd>> dial(SandboxHandle sandbox, std::uint16_t port) override;
     Task<Result<std::vector<FileChange>>> watch(SandboxHandle sandbox, std::string watch, FilePath directory,
                                                 SteadyTime until) override;

@@ -130,4 +130,25 @@ Task<Status> KeptBackend::fill_file(SandboxHandle sandbox, FilePath file, FileCo
     co_return co_await with_files(sandbox, file.user, fill);
 }
 
+Task<Status> KeptBackend::make_dir_for(SandboxHandle sandbox, FilePath directory, std::string owner)
+{
+    BERTH_CO_TRY(const auto his, co_await files_of(sandbox, std::move(owner)));
+    const auto make = [&](const sys::SandboxFiles& files) {
+        return files.make_dir(directory.path, 0755, sys::Parents::Make, his.ids());
+    };
+    co_return co_await with_files(sandbox, directory.user, make);
+}
+
+Task<Status> KeptBackend::fill_file_for(SandboxHandle sandbox, FilePath file, FileContents contents,
+                                        std::string owner)
+{
+    BERTH_CO_TRY(const auto his, co_await files_of(sandbox, std::move(owner)));
+    const auto fill = [&](const sys::SandboxFiles& files) {
+        return files.write_from(
+            file.path, contents.source.get(), contents.limit,
+            {.how = sys::WriteOptions::How::InPlace, .mode = contents.mode, .owner = his.ids()});
+    };
+    co_return co_await with_files(sandbox, file.user, fill);
+}
+
 } // namespace berth::keeping

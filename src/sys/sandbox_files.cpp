@@ -25,6 +25,9 @@ namespace {
 constexpr unsigned kPermissions = 0777;
 constexpr unsigned kDefaultMode = 0644;
 
+/// What was made, by descriptor: whoever gives it away meets nothing else.
+using Made = std::vector<UniqueFd>;
+
 /// Puts the content into an open file.
 using Filler = std::function<Status(int file)>;
 
@@ -54,7 +57,8 @@ std::string link_target(int directory, const char* name)
     return target;
 }
 
-Status fill_in_place(int root, const std::string& path, const WriteOptions& options, const Filler& fill)
+Status fill_in_place(int root, const std::string& path, const WriteOptions& options, const Filler& fill,
+                     Made& made)
 {
     UniqueFd file;
     if (auto object = resolve_in(root, path)) {
@@ -68,6 +72,10 @@ Status fill_in_place(int root, const std::string& path, const WriteOptions& opti
                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC,
                             options.mode.value_or(kDefaultMode) & kPermissions));
         if (!file) return fail_errno("creating {}", printable(path));
+        if (options.owner) {
+            made.emplace_back(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+            if (!made.back()) return fail_errno("holding {}", printable(path));
+        }
     }
     return fill(file.get());
 }
@@ -102,9 +110,10 @@ Status fill_atomically(int root, const std::string& path, const WriteOptions& op
     return {};
 }
 
-Status fill_file(int root, const std::string& path, const WriteOptions& options, const Filler& fill)
+Status fill_file(int root, const std::string& path, const WriteOptions& options, const Filler& fill,
+                 Made& made)
 {
-    return options.how == WriteOptions::How::InPlace ? fill_in_place(root, path, options, fill)
+    return options.how == WriteOptions::How::InPlace ? fill_in_place(root, path, options, fill, made)
                                                      : fill_atomically(root, path, options, fill);
 }
 
@@ -164,15 +173,18 @@ Result<FileEntry> stat_entry(int root, const std::string& path, Follow follow)
     return entry;
 }
 
-Status make_one(int root, const std::string& path, unsigned mode)
+Status make_one(int root, const std::string& path, unsigned mode, Made* made)
 {
     BERTH_TRY(const auto place, resolve_place(root, path));
     if (::mkdirat(place.directory.get(), place.name.c_str(), mode & kPermissions) != 0)
         return fail_errno("creating directory {}", printable(path));
+    if (made != nullptr)
+        made->emplace_back(::openat(place.directory.get(), place.name.c_str(),
+                                    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     return {};
 }
 
-Status make_all(int root, const std::string& path, unsigned mode)
+Status make_all(int root, const std::string& path, unsigned mode, Made* made)
 {
     for (std::size_t at = 0; at != std::string::npos;) {
         at = path.find('/', at + 1);
@@ -180,9 +192,25 @@ Status make_all(int root, const std::string& path, unsigned mode)
         const std::string name = last_component(part);
         if (name == "/" || name == "." || name == "..") continue;
         // A file of that name shows up as ENOTDIR when the next part, or the whole, is opened.
-        if (auto made = make_one(root, part, mode); !made && made.error().code != Code::Conflict) return made;
+        auto one = make_one(root, part, mode, made);
+        if (!one && one.error().code != Code::Conflict) return one;
     }
     BERTH_TRY(const auto there, resolve_in(root, path, O_DIRECTORY));
+    return {};
+}
+
+/// On the caller's thread: the worker may give nothing away. One that took the place of what was made, which
+/// only whoever has these rights inside can do, must be as new.
+Status give_away(const Made& made, FileOwner from, FileOwner to, const std::string& path)
+{
+    for (const auto& one : made) {
+        if (!one) continue; // gone since
+        struct stat st{};
+        if (::fstat(one.get(), &st) != 0) return fail_errno("looking at {}", printable(path));
+        if (st.st_uid != from.uid || (S_ISREG(st.st_mode) && st.st_nlink > 1)) continue;
+        if (::fchownat(one.get(), "", to.uid, to.gid, AT_EMPTY_PATH) != 0)
+            return fail_errno("giving {} to its user", printable(path));
+    }
     return {};
 }
 
@@ -215,8 +243,8 @@ Status remove_entry(int root, const std::string& path, Depth depth)
 
 } // namespace
 
-SandboxFiles::SandboxFiles(UniqueFd root, std::unique_ptr<FileWorker> worker) noexcept
-    : root_(std::move(root)), worker_(std::move(worker))
+SandboxFiles::SandboxFiles(UniqueFd root, FileOwner ids, std::unique_ptr<FileWorker> worker) noexcept
+    : root_(std::move(root)), ids_(ids), worker_(std::move(worker))
 {
 }
 SandboxFiles::SandboxFiles(SandboxFiles&&) noexcept = default;
@@ -225,8 +253,9 @@ SandboxFiles::~SandboxFiles() = default;
 
 Result<SandboxFiles> SandboxFiles::open(UniqueFd root, FileCredentials credentials)
 {
+    const FileOwner ids{.uid = credentials.uid, .gid = credentials.gid};
     BERTH_TRY(auto worker, FileWorker::start(std::move(credentials)));
-    return SandboxFiles(std::move(root), std::move(worker));
+    return SandboxFiles(std::move(root), ids, std::move(worker));
 }
 
 Result<UniqueFd> SandboxFiles::open_file(const std::string& path) const
@@ -245,22 +274,26 @@ Result<std::string> SandboxFiles::read(const std::string& path, Bytes limit) con
 
 Status SandboxFiles::write(const std::string& path, std::string_view bytes, const WriteOptions& options) const
 {
-    return worker_->run([&]() -> Status {
-        return fill_file(root_.get(), path, options, [&](int file) -> Status {
-            if (auto put = write_all(file, bytes); !put)
-                return std::unexpected(std::move(put).error().while_doing("writing " + printable(path)));
-            return {};
-        });
+    return fill(path, options, [&](int file) -> Status {
+        if (auto put = write_all(file, bytes); !put)
+            return std::unexpected(std::move(put).error().while_doing("writing " + printable(path)));
+        return {};
     });
 }
 
 Status SandboxFiles::write_from(const std::string& path, int source, Bytes limit,
                                 const WriteOptions& options) const
 {
-    return worker_->run([&]() -> Status {
-        return fill_file(root_.get(), path, options,
-                         [&](int file) { return copy_until_end(source, file, limit, path); });
-    });
+    return fill(path, options, [&](int file) { return copy_until_end(source, file, limit, path); });
+}
+
+Status SandboxFiles::fill(const std::string& path, const WriteOptions& options,
+                          const std::function<Status(int file)>& filler) const
+{
+    Made made;
+    auto done = worker_->run([&] { return fill_file(root_.get(), path, options, filler, made); });
+    if (options.owner) BERTH_CHECK(give_away(made, ids_, *options.owner, path));
+    return done;
 }
 
 Result<std::vector<FileEntry>> SandboxFiles::list(const std::string& path, std::size_t max_entries) const
@@ -273,12 +306,17 @@ Result<FileEntry> SandboxFiles::stat(const std::string& path, Follow follow) con
     return worker_->run([&] { return stat_entry(root_.get(), path, follow); });
 }
 
-Status SandboxFiles::make_dir(const std::string& path, unsigned mode, Parents parents) const
+Status SandboxFiles::make_dir(const std::string& path, unsigned mode, Parents parents,
+                              std::optional<FileOwner> owner) const
 {
-    return worker_->run([&] {
-        return parents == Parents::Make ? make_all(root_.get(), path, mode)
-                                        : make_one(root_.get(), path, mode);
+    Made made;
+    Made* const kept = owner ? &made : nullptr;
+    auto done = worker_->run([&] {
+        return parents == Parents::Make ? make_all(root_.get(), path, mode, kept)
+                                        : make_one(root_.get(), path, mode, kept);
     });
+    if (owner) BERTH_CHECK(give_away(made, ids_, *owner, path));
+    return done;
 }
 
 Status SandboxFiles::move(const std::string& from, const std::string& to, Replace replace) const

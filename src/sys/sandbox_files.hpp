@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,12 +35,19 @@ enum class Replace { No, Yes };
 enum class Parents { Existing, Make };
 enum class Depth { Entry, Tree };
 
+/// Host-side.
+struct FileOwner {
+    uid_t uid = 0;
+    gid_t gid = 0;
+};
+
 struct WriteOptions {
     /// Atomic: a temporary in the same directory takes the name when it is complete; a symlink of
     /// that name is replaced. InPlace: truncates the file the name leads to, or makes it.
     /// New: as Atomic, and Conflict where the name is taken.
     enum class How { Atomic, InPlace, New } how = How::Atomic;
-    std::optional<unsigned> mode{}; ///< permission bits; else the old file's, else 0644. Never set-id.
+    std::optional<unsigned> mode{};   ///< permission bits; else the old file's, else 0644. Never set-id.
+    std::optional<FileOwner> owner{}; ///< of a file that InPlace makes; else the ids
 };
 
 /// The files of a sandbox, touched from outside.
@@ -62,6 +70,8 @@ public:
 
     /// Keeps a descriptor open for as long as the files are in use: a lock.
     void hold(UniqueFd lock) noexcept { held_ = std::move(lock); }
+    /// Whose rights are used.
+    [[nodiscard]] FileOwner ids() const noexcept { return ids_; }
 
     /// A regular file for reading, for contents too large for a string.
     [[nodiscard]] Result<UniqueFd> open_file(const std::string& path) const;
@@ -76,9 +86,11 @@ public:
     [[nodiscard]] Result<std::vector<FileEntry>> list(const std::string& path,
                                                       std::size_t max_entries = 100'000) const;
     [[nodiscard]] Result<FileEntry> stat(const std::string& path, Follow follow = Follow::Yes) const;
-    /// Parents::Make also accepts a directory that is already there, as mkdir -p does.
+    /// Parents::Make also accepts a directory that is already there, as mkdir -p does. `owner`: of what is
+    /// made, given by the caller's own right to do so.
     [[nodiscard]] Status make_dir(const std::string& path, unsigned mode = 0755,
-                                  Parents parents = Parents::Existing) const;
+                                  Parents parents = Parents::Existing,
+                                  std::optional<FileOwner> owner = std::nullopt) const;
     /// Renames the entry itself, never what a symlink leads to.
     [[nodiscard]] Status move(const std::string& from, const std::string& to,
                               Replace replace = Replace::No) const;
@@ -92,8 +104,11 @@ public:
     }
 
 private:
-    SandboxFiles(UniqueFd root, std::unique_ptr<FileWorker> worker) noexcept;
+    SandboxFiles(UniqueFd root, FileOwner ids, std::unique_ptr<FileWorker> worker) noexcept;
+    [[nodiscard]] Status fill(const std::string& path, const WriteOptions& options,
+                              const std::function<Status(int file)>& filler) const;
     UniqueFd root_;
+    FileOwner ids_;
     UniqueFd held_;
     std::unique_ptr<FileWorker> worker_;
 };

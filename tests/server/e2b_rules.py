@@ -77,6 +77,64 @@ def a_move_is_a_rename(server: Server):
 
 
 @check
+def what_is_made_as_root_is_the_users(server: Server):
+    if os.geteuid() != 0:
+        return  # there is no root inside
+    box = server.create()
+
+    def put(path: str, **headers) -> int:
+        return box.ask("POST", f"/files?path={path}", b"x", Content_Type="application/octet-stream", **headers)[0]
+
+    def owners(*paths: str) -> str:
+        return as_root(box, "stat -c %U:%G:%a " + " ".join(paths)).replace("\n", " ").strip()
+
+    as_root(box, "echo kept > /opt/old; chmod 644 /opt/old; mkdir -m 755 /opt/there; ln -s /opt/there /tmp/way; chown -h user /tmp/way; ln -s /opt/aim /opt/link")
+    assert put("/0/below/f") == 200
+    assert owners("/0", "/0/below", "/0/below/f") == "user:user:755 user:user:755 user:user:644"
+    assert put("/opt/f") == 200 and owners("/opt", "/opt/f") == "root:root:755 user:user:644"
+    assert put("/opt/old") == 200 and owners("/opt/old") == "root:root:644", "what was there is whose it was"
+    assert put("/opt/g", X_Metadata_k="v") == 200 and owners("/opt/g") == "user:user:644"
+    assert put("/opt/r", Authorization="Basic cm9vdDo=") == 200 and owners("/opt/r") == "root:root:644"
+    assert box.unary(FILES + "MakeDir", {"path": "/1/a/b"})[0] == 200
+    assert owners("/1", "/1/a", "/1/a/b") == "user:user:755 user:user:755 user:user:755"
+    assert box.unary(FILES + "MakeDir", {"path": "/opt/there/d"})[0] == 200
+    assert owners("/opt/there", "/opt/there/d") == "root:root:755 user:user:755"
+    # By way of a link the directory it leads to stays root's.
+    assert put("/tmp/way/f") == 200 and owners("/opt/there", "/opt/there/f") == "root:root:755 user:user:644"
+    assert put("/opt/link") != 200 and as_root(box, "ls /opt/aim 2>/dev/null") == "", "a link to nothing is not followed"
+    as_root(box, "echo moved > /opt/from")
+    assert box.unary(FILES + "Move", {"source": "/opt/from", "destination": "/2/to"})[0] == 200
+    assert owners("/2/to") == "root:root:644"
+    assert put("/opt/p1") == put("/opt/p2") == 200
+    wish = json.dumps({"source_paths": ["/opt/p1", "/opt/p2"], "destination": "/opt/both"}).encode()
+    assert box.ask("POST", "/files/compose", wish, Content_Type="application/json")[0] == 200
+    assert owners("/opt/both") == "user:user:644"
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
+def what_only_root_may_read_is_watched(server: Server):
+    if os.geteuid() != 0:
+        return  # there is no root inside
+    box = server.create()
+    as_root(box, "mkdir -m 700 /opt/closed")
+    assert box.unary(FILES + "ListDir", {"path": "/opt/closed"})[0] == 200
+    status, made = box.unary(FILES + "CreateWatcher", {"path": "/opt/closed"})
+    assert status == 200, made
+    as_root(box, "touch /opt/closed/f")
+    seen = []
+    while not seen:
+        status, told = box.unary(FILES + "GetWatcherEvents", {"watcherId": made["watcherId"]})
+        assert status == 200, told
+        seen = told.get("events", [])
+    assert seen[0]["name"] == "f" and seen[0]["type"] == "EVENT_TYPE_CREATE", seen
+    assert box.unary(FILES + "RemoveWatcher", {"watcherId": made["watcherId"]})[0] == 200
+    _, _, body = box.stream(FILES + "WatchDir", envelope(json.dumps({"path": "/opt/closed"}).encode()), Connect_Timeout_Ms="200")
+    assert envelopes(body)[0][1] == {"start": {}}, body
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
 def permissions_begin_with_what_it_is(server: Server):
     box = server.create()
     box.run("cd; mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'; chmod 600 pipe socket; mkdir -m 1777 d; ln -s pipe link")

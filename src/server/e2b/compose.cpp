@@ -9,6 +9,7 @@
 #include "base/json_reader.hpp"
 #include "base/strings.hpp"
 #include "server/e2b/entry_info.hpp"
+#include "server/e2b/made_for.hpp"
 #include "server/gate/spool.hpp"
 
 namespace berth::e2b {
@@ -90,8 +91,7 @@ Task<std::optional<Refused>> put_together(EnvdCall& call, gate::Ground& ground, 
     const auto filled = co_await as_user(user, [&](std::string who) -> Task<Status> {
         if (::lseek(whole->get(), 0, SEEK_SET) != 0) co_return fail_errno("reading what was put together");
         FileContents all{.source = UniqueFd(::dup(whole->get())), .limit = gate::kUploadLimit};
-        co_return co_await call.backend.fill_file(call.handle, {.path = to, .user = std::move(who)},
-                                                  std::move(all));
+        co_return co_await fill_file_for(call, user, std::move(who), to, std::move(all));
     });
     if (!filled) co_return refused(filled.error());
     for (const auto& part : parts) {

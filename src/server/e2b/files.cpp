@@ -19,6 +19,7 @@
 #include "server/e2b/entry_info.hpp"
 #include "server/e2b/file_headers.hpp"
 #include "server/e2b/file_send.hpp"
+#include "server/e2b/made_for.hpp"
 #include "server/gate/spool.hpp"
 #include "server/http/inflate.hpp"
 #include "server/http/preflight.hpp"
@@ -212,15 +213,13 @@ Task<Status> put(EnvdCall& call, const User& user, const std::string& path, Uplo
     const auto fill = [&](std::string who) -> Task<Status> {
         if (::lseek(contents.get(), 0, SEEK_SET) != 0) co_return fail_errno("reading an upload");
         FileContents all{.source = UniqueFd(::dup(contents.get())), .limit = gate::kUploadLimit};
-        co_return co_await call.backend.fill_file(call.handle, {.path = path, .user = std::move(who)},
-                                                  std::move(all));
+        co_return co_await fill_file_for(call, user, std::move(who), path, std::move(all));
     };
     auto done = co_await as_user(user, fill);
     if (done || done.error().code != Code::NotFound) co_return done;
     const std::string parent = path.substr(0, path.rfind('/'));
     BERTH_CO_CHECK(co_await as_user(user, [&](std::string who) -> Task<Status> {
-        co_return co_await call.backend.make_dir(call.handle, {.path = parent, .user = std::move(who)},
-                                                 MakeParents::Yes);
+        co_return co_await make_dir_for(call, user, std::move(who), parent);
     }));
     co_return co_await as_user(user, fill);
 }

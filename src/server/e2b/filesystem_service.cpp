@@ -12,6 +12,7 @@
 #include "core/moves_over.hpp"
 #include "core/watches_one.hpp"
 #include "server/e2b/entry_info.hpp"
+#include "server/e2b/made_for.hpp"
 #include "server/e2b/rpc.hpp"
 
 namespace berth::e2b {
@@ -157,8 +158,7 @@ Task<FilesystemService::Outcome> FilesystemService::make_dir(Request& request)
         co_return refuse(connect::Status::InvalidArgument,
                          fmt::format("path already exists but it is not a directory: {}", request.path));
     const auto made = co_await as_user(request.user, [&](std::string who) -> Task<Status> {
-        co_return co_await call.backend.make_dir(call.handle, {.path = request.path, .user = std::move(who)},
-                                                 MakeParents::Yes);
+        co_return co_await make_dir_for(call, request.user, std::move(who), request.path);
     });
     if (!made) co_return refuse(made.error());
     co_return co_await stat(request);
@@ -179,8 +179,8 @@ Task<FilesystemService::Outcome> FilesystemService::move(Request& request)
     const std::string parent = to->substr(0, to->rfind('/'));
     const auto moved = co_await as_user(request.user, [&](std::string who) -> Task<Status> {
         if (!parent.empty())
-            (void)co_await call.backend.make_dir(call.handle, {.path = parent, .user = who},
-                                                 MakeParents::Yes);
+            BERTH_CO_CHECK(
+                co_await call.backend.make_dir(call.handle, {.path = parent, .user = who}, MakeParents::Yes));
         auto* const over = dynamic_cast<MovesOver*>(&call.backend);
         if (over != nullptr)
             co_return co_await over->move_over(call.handle, {.path = *from, .user = who}, *to);
@@ -277,6 +277,17 @@ Task<std::optional<Failure>> FilesystemService::check_directory(Request& request
     co_return std::nullopt;
 }
 
+/// The first question begins it, as whom the directory may be read: whoever may look at it from above need
+/// not. Further questions are his.
+Task<Status> FilesystemService::begin_watch(Request& request, Entry::Watcher& watcher, const std::string& id)
+{
+    co_return co_await as_user(request.user, [&](std::string who) -> Task<Status> {
+        watcher.user = std::move(who);
+        BERTH_CO_TRY([[maybe_unused]] const auto none, co_await changes_of(request.call, watcher, id, now()));
+        co_return Status{};
+    });
+}
+
 Task<FilesystemService::Outcome> FilesystemService::create_watcher(Request& request)
 {
     auto& call = request.call;
@@ -288,8 +299,7 @@ Task<FilesystemService::Outcome> FilesystemService::create_watcher(Request& requ
                            .user = request.user.name,
                            .recursive = request.message.recursive,
                            .include_entry = request.message.include_entry};
-    // The first question begins it.
-    const auto begun = co_await changes_of(call, watcher, id, now());
+    const auto begun = co_await begin_watch(request, watcher, id);
     if (!begun) co_return refuse(begun.error());
     call.entry->watchers[id] = std::move(watcher);
     co_return watcher_answer(id);
@@ -343,7 +353,7 @@ Task<void> FilesystemService::watch(EnvdCall& call)
                                  .user = request->user.name,
                                  .recursive = request->message.recursive,
                                  .include_entry = request->message.include_entry};
-        const auto begun = co_await changes_of(call, *watcher, id, now());
+        const auto begun = co_await begin_watch(*request, *watcher, id);
         if (!begun) failed = connect::failure_of(begun.error());
     }
     if (failed) {

@@ -5,7 +5,7 @@
 namespace berth::e2b {
 
 /// envd's service filesystem.Filesystem. Every path is resolved by the backend, inside the sandbox. What the
-/// caller's user may not do is tried as root: the file calls have root's rights whatever the user.
+/// caller's user may not do is tried as root, and what is made then is the user's.
 class FilesystemService {
 public:
     /// False: there is no such method.
@@ -32,6 +32,7 @@ private:
     Task<void> watch(EnvdCall& call);
     Task<std::expected<Request, connect::Failure>> read(EnvdCall& call, std::string text);
     Task<std::optional<connect::Failure>> check_directory(Request& request);
+    Task<Status> begin_watch(Request& request, Entry::Watcher& watcher, const std::string& id);
 };
 
 } // namespace berth::e2b

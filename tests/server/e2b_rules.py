@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from urllib.parse import quote
 
 from served import Box, Checks, Server, envelope, envelopes
 
@@ -173,6 +174,14 @@ START = "echo begun >> /home/user/starts; exec sleep 1000"
 READY = "test -s /home/user/starts"
 
 
+def snapshot(box: Box, **body) -> str:
+    if os.geteuid() != 0:  # nothing that runs can be frozen
+        assert box.server.api("POST", f"/sandboxes/{box.id}/pause", {"memory": False})[0] == 204
+    status, taken = box.server.api("POST", f"/sandboxes/{box.id}/snapshots", body)
+    assert status == 201, taken
+    return taken["snapshotID"]
+
+
 def starts(box: Box) -> int:
     return int(box.run("grep -c . /home/user/starts")[0])
 
@@ -188,23 +197,22 @@ def what_a_template_gives_is_there_after_a_snapshot(server: Server):
     seen, begun = box.run(look)[0], starts(box)
     assert seen.startswith("by template,so,"), seen
     assert [one.get("tag") for one in processes(box)] == ["startCmd"], processes(box)
-    status, taken = server.api("POST", f"/sandboxes/{box.id}/snapshots", {"name": "kept"})
-    assert status == 201, taken
+    taken = snapshot(box, name="kept")
     for alive in (True, False):
         if not alive:
             assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
             server.kill()
             server = Server(server.program, server.data)
-        twin = server.create(templateID=taken["snapshotID"])
+        twin = server.create(templateID=taken)
         assert twin.run(look)[0] == seen, alive
         assert starts(twin) == begun + 1, alive
         assert [one.get("tag") for one in processes(twin)] == ["startCmd"]
         assert server.api("DELETE", f"/sandboxes/{twin.id}")[0] == 204
     status, listed = server.api("GET", f"/snapshots?sandboxID={box.id}")
-    assert status == 200 and [one["snapshotID"] for one in listed] == [taken["snapshotID"]], listed
+    assert status == 200 and [one["snapshotID"] for one in listed] == [taken], listed
     origins = os.path.join(server.data, "e2b", "origins")
     assert os.listdir(origins) == [box.id + ".json"]
-    assert server.api("DELETE", "/templates/" + taken["snapshotID"].replace("/", "%2F").replace(":", "%3A"))[0] == 204
+    assert server.api("DELETE", "/templates/" + quote(taken, safe=""))[0] == 204
     assert os.listdir(origins) == []
     assert server.api("DELETE", f"/templates/{template}")[0] == 204
     return server
@@ -216,7 +224,9 @@ def a_start_command_runs_where_processes_begin_anew(server: Server):
     box = server.create(templateID="starter")
     begun = starts(box)
     status, forks = server.api("POST", f"/sandboxes/{box.id}/fork", {"count": 2, "timeout": 60})
-    assert status == 201, forks
+    if os.geteuid() != 0 and status == 501:  # nothing that runs can be frozen
+        forks = []
+    assert status == 201 or forks == [], forks
     for one in forks:
         made = one["sandbox"]
         twin = Box(server, made["sandboxID"], made["envdAccessToken"])
@@ -242,13 +252,12 @@ def code_runs_in_what_is_made_from_a_snapshot(server: Server):
 
     box = server.create(templateID="code-interpreter-v1")
     assert b'"42"' in runs(box)
-    status, taken = server.api("POST", f"/sandboxes/{box.id}/snapshots", {})
-    assert status == 201, taken
+    taken = snapshot(box)
     assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
-    twin = server.create(templateID=taken["snapshotID"])
+    twin = server.create(templateID=taken)
     assert b'"42"' in runs(twin), runs(twin)
     assert server.api("DELETE", f"/sandboxes/{twin.id}")[0] == 204
-    assert server.api("DELETE", "/templates/" + taken["snapshotID"].replace(":", "%3A"))[0] == 204
+    assert server.api("DELETE", "/templates/" + quote(taken, safe=""))[0] == 204
 
 
 @check

@@ -54,6 +54,7 @@ std::string render(const Entry& entry)
     out["autoResume"] = entry.auto_resume;
     out["metadata"] = texts(entry.metadata);
     out["env"] = texts(entry.env);
+    out["templateEnv"] = texts(entry.template_env);
     json::Array volumes;
     for (const auto& one : entry.volumes)
         volumes.emplace_back(json::Object{{"name", one.name}, {"path", one.path}});
@@ -92,6 +93,7 @@ Result<Entry> parse_entry(std::string_view text)
     BERTH_TRY(out.auto_resume, fields::flag(reader, "autoResume"));
     BERTH_TRY(out.metadata, fields::texts(reader, "metadata"));
     BERTH_TRY(out.env, fields::texts(reader, "env"));
+    BERTH_TRY(out.template_env, fields::texts(reader, "templateEnv"));
     BERTH_TRY(const auto user, fields::text(reader, "user"));
     if (!user.empty()) out.user = user; // an older server wrote none
     BERTH_TRY(out.workdir, fields::text(reader, "workdir"));

@@ -53,6 +53,8 @@ struct Entry {
     bool auto_resume = false;
     std::map<std::string, std::string> metadata;
     std::map<std::string, std::string> env;
+    std::map<std::string, std::string>
+        template_env; ///< what of it the template gave: no secret of a client's
     std::vector<VolumeMount> volumes;
     std::string user = "user"; ///< whom commands and files belong to where a call names nobody
     std::string workdir;       ///< of such commands; empty: the home

@@ -21,7 +21,7 @@ BuildDefaults defaults_of(const Entry& entry)
 {
     return {.user = entry.user,
             .workdir = entry.workdir,
-            .env = entry.env,
+            .env = entry.template_env,
             .start_cmd = entry.start_cmd,
             .ready_cmd = entry.ready_cmd,
             .interpreter = entry.interpreter,
@@ -32,6 +32,7 @@ void give(Entry& entry, const BuildDefaults& defaults)
 {
     entry.user = defaults.user;
     entry.workdir = defaults.workdir;
+    entry.template_env = defaults.env;
     for (const auto& [name, value] : defaults.env) entry.env.try_emplace(name, value);
     entry.start_cmd = defaults.start_cmd;
     entry.ready_cmd = defaults.ready_cmd;
@@ -46,7 +47,7 @@ Task<Status> Sandboxes::keep_origin(const Entry& entry)
     Entry kept;
     kept.id = entry.id;
     kept.tenant = entry.tenant;
-    give(kept, defaults_of(entry));
+    give(kept, defaults_of(entry)); // and not what the client gave: it may be a secret
     const std::string text = render(kept), name = entry.id + ".json";
     co_return co_await ground_.pool.call([&]() -> Status {
         BERTH_TRY(const auto directory, open_directory(origins(ground_)));

@@ -1,5 +1,6 @@
 // pid 1 of a one-shot sandbox: starts the command, passes signals on, reaps orphans, tells the
-// launcher what waitid said, and ends; the kernel then kills what is left.
+// launcher what waitid said, and ends; the kernel then kills what is left. Of a command without a
+// sandbox it is the parent that orphans come to, and kills them itself.
 //
 // Descriptors from 4 on that were inherited (a lock on the range of ids) stay open as long as this
 // process lives; the command never sees them. The parent-death signal that the launcher set
@@ -7,6 +8,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -63,6 +65,44 @@ bool reap_until(int command, int& status)
     }
 }
 
+/// SIGKILL to every child; how many may be killed. Others have become another user's.
+int kill_children()
+{
+    const long list = call(SYS_open, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+    if (list < 0) return 0;
+    char text[4096];
+    const long n = call(SYS_read, list, text, sizeof text);
+    call(SYS_close, list);
+    int killed = 0;
+    int pid = 0;
+    for (long i = 0; i < n; ++i) {
+        if (text[i] >= '0' && text[i] <= '9') {
+            pid = pid * 10 + (text[i] - '0');
+            continue;
+        }
+        if (pid > 1 && call(SYS_kill, pid, SIGKILL) == 0) ++killed;
+        pid = 0;
+    }
+    return killed;
+}
+
+/// Kills the command and all it has started: the children of each that dies come to us. Says when it has
+/// reaped the command.
+bool end_all(int command, int& status)
+{
+    bool found = false;
+    call(SYS_kill, -command, SIGKILL);
+    for (;;) {
+        int how = 0;
+        long pid = call(SYS_wait4, -1, &how, WNOHANG, nullptr);
+        if (pid == 0 && kill_children() > 0) pid = call(SYS_wait4, -1, &how, 0, nullptr);
+        if (pid <= 0) return found;
+        if (pid != command) continue;
+        status = how;
+        found = true;
+    }
+}
+
 /// Nothing is left of the blocks or the inodes of the file system that everything is written to. The
 /// kernel does not count refusals, so a disk that was full for a moment only is not noticed.
 bool disk_full()
@@ -93,6 +133,8 @@ int run_once(int argc, char** argv, char** envp)
         return failed(Step::Request, EINVAL);
     const bool terminal = flags & kOneShotTerminal;
     const bool own_group = terminal || (flags & kOneShotNewSession);
+    const bool gather = flags & kOneShotGather;
+    if (gather) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 
     launch.cwd = argv[4];
     launch.argv = argv + 5;
@@ -136,9 +178,12 @@ int run_once(int argc, char** argv, char** envp)
         siginfo_t info{};
         const long signal = call(SYS_rt_sigtimedwait, &all, &info, nullptr, 8);
         int status = 0;
-        if (signal == SIGCHLD) {
-            if (!reap_until(command, status)) continue;
+        const bool end = gather && signal == kEndAll;
+        if (signal == SIGCHLD || end) {
+            if (end ? !end_all(command, status) : !reap_until(command, status)) continue;
             tell({ReportKind::Ended, Step::None, disk_full() ? ENOSPC : 0, status}, -1);
+            int ignored = 0;
+            if (gather) end_all(command, ignored);
             return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         }
         if (signal > 0) forward(command, info, own_group);

@@ -203,7 +203,14 @@ struct Report {
     std::int32_t error;
     std::int32_t status;
 };
-enum OneShotFlags : std::uint64_t { kOneShotTerminal = 1, kOneShotNewSession = 2, kOneShotTellStart = 4 };
+enum OneShotFlags : std::uint64_t {
+    kOneShotTerminal = 1,
+    kOneShotNewSession = 2,
+    kOneShotTellStart = 4,
+    kOneShotGather = 8, ///< outside a namespace of processes: it ends what the command has started itself
+};
+/// SIGPWR, which nobody sends to a command: whoever gathers ends everything. Else it would be passed on.
+constexpr int kEndAll = 30;
 
 /// The flags word of one-shot mode: the flags, and the window a pty starts with.
 constexpr std::uint64_t one_shot_word(std::uint64_t flags, std::uint16_t rows, std::uint16_t columns)

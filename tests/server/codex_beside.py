@@ -3,10 +3,12 @@
 
 codex_beside.py BERTH
 """
+import pathlib
 import sys
+import time
 
 import codex_client
-from codex_client import at, intent, run_all, special, uri, workspace_write
+from codex_client import at, intent, run_all, special, workspace_write
 
 
 def Place():  # noqa: N802: it makes one
@@ -75,6 +77,71 @@ def test_a_command_starts_while_another_one_ends():
                 assert client.run("true", ws, then or first) == (0, ""), name
                 client.finish(name)
         assert list(place.ws.iterdir()) == []
+
+
+# -- without a sandbox ---------------------------------------------------------------------------------------------------
+
+
+LEAVES = "sleep 1000 & echo $! > a; (setsid sh -c 'echo $$ > b; sleep 1000' &) ; until [ -s b ]; do sleep 0.01; done"
+
+
+def gone(ws) -> None:
+    """All that was started has ended."""
+    deadline = time.monotonic() + 20
+    for name in ("a", "b"):
+        pid = int((ws / name).read_text())
+        while pathlib.Path(f"/proc/{pid}").exists() and state_of(pid) != "Z":
+            assert time.monotonic() < deadline, name
+            time.sleep(0.01)
+        (ws / name).unlink()
+
+
+def state_of(pid: int) -> str:
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+
+
+def test_without_a_sandbox_everything_ends_with_the_command():
+    with Place() as place:
+        server = place.server("--unsandboxed", "allow")
+        client = server.client()
+        ws = str(place.ws)
+        for tty in (False, True):
+            name = f"ends{tty}"
+            client.start(name, f"exec >/dev/null 2>&1; {LEAVES}; exit 3", ws, tty=tty)
+            assert client.finish(name) == (3, "")
+            gone(place.ws)
+            name = f"terminated{tty}"
+            client.start(name, f"{LEAVES}; echo ready; sleep 1000", ws, tty=tty)
+            client.wait(lambda: any("chunk" in e["params"] for e in client.of(name)))  # noqa: B023
+            assert client.call("process/terminate", {"processId": name}) == {"running": True}
+            assert client.finish(name)[0] == 137
+            gone(place.ws)
+        client.start("signalled", f"trap 'echo caught; exit 4' INT; {LEAVES}; echo ready; sleep 1000 & wait", ws)
+        client.wait(lambda: any("chunk" in e["params"] for e in client.of("signalled")))
+        client.call("process/signal", {"processId": "signalled", "signal": "interrupt"})
+        assert client.finish("signalled") == (4, "ready\ncaught\n")
+        gone(place.ws)
+        client.start("killed", f"{LEAVES}; echo ready; sleep 1000", ws)
+        client.wait(lambda: any("chunk" in e["params"] for e in client.of("killed")))
+        server.kill()
+        gone(place.ws)
+
+
+def test_without_a_sandbox_what_cannot_start_is_told():
+    with Place() as place:
+        client = place.server("--unsandboxed", "allow").client()
+        for argv, cwd, words in ((["/nowhere/x"], place.ws, "/nowhere/x"), (["nowhere"], place.ws, "nowhere"),
+                                 (["/etc/passwd"], place.ws, "/etc/passwd"), (["true"], place.path / "none", "none")):
+            try:
+                client.run(argv, str(cwd))
+                raise AssertionError(argv)
+            except codex_client.RpcError as error:
+                assert error.code == -32603 and words in error.message, error
+        assert client.run(["sh", "-c", "echo $0; pwd"], str(place.ws)) == (0, f"sh\n{place.ws}\n")
+        assert client.run("kill -TERM $$")[0] == 143
 
 
 if __name__ == "__main__":

@@ -8,14 +8,12 @@
 #include <csignal>
 #include <cstring>
 
-#include "backend/local/environment.hpp"
 #include "backend/local/launcher.hpp"
 #include "base/strings.hpp"
 #include "keeper/wire.hpp"
 #include "keeping/keeper_image.hpp"
 #include "keeping/pipe.hpp"
 #include "sys/launch.hpp"
-#include "sys/pty.hpp"
 #include "sys/socket.hpp"
 
 namespace berth::local {
@@ -58,6 +56,22 @@ Status make_pipes(const AttendedCommand& command, UniqueFd& in, UniqueFd& out, U
     return {};
 }
 
+/// What the keeper is to know of them. A terminal it makes itself, and sends its master.
+Result<std::uint64_t> make_streams(const AttendedCommand& command, UniqueFd& in, UniqueFd& out, UniqueFd& err,
+                                   Theirs& theirs)
+{
+    constexpr std::uint64_t flags = keeper::kOneShotNewSession | keeper::kOneShotTellStart;
+    if (!command.terminal) {
+        BERTH_CHECK(make_pipes(command, in, out, err, theirs));
+        return flags;
+    }
+    for (UniqueFd* fd : {&theirs.in, &theirs.out, &theirs.err}) {
+        BERTH_TRY(*fd, null_device());
+    }
+    return keeper::one_shot_word(flags | keeper::kOneShotTerminal, command.terminal->rows,
+                                 command.terminal->columns);
+}
+
 Error explain(const keeper::Report& report, const AttendedCommand& command)
 {
     const std::error_code sys(report.error, std::generic_category());
@@ -92,22 +106,12 @@ Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
     BERTH_TRY(auto talk, sys::socket_pair(sys::SocketKind::SeqPacket));
     UniqueFd in, out, err;
     Theirs theirs;
-    std::uint64_t flags = keeper::kOneShotNewSession | keeper::kOneShotTellStart;
-    TerminalSize size;
-    if (command.terminal) {
-        flags |= keeper::kOneShotTerminal;
-        size = *command.terminal;
-        for (UniqueFd* fd : {&theirs.in, &theirs.out, &theirs.err}) {
-            BERTH_TRY(*fd, null_device());
-        }
-    } else {
-        BERTH_CHECK(make_pipes(command, in, out, err, theirs));
-    }
+    BERTH_TRY(const auto word, make_streams(command, in, out, err, theirs));
     BERTH_TRY(const int image, keeper_image());
     Entry entry;
     entry.program = image;
-    entry.argv = {"o", std::to_string(keeper::one_shot_word(flags, size.rows, size.columns)),
-                  std::to_string(prepared->user.uid), std::to_string(prepared->user.gid), command.cwd};
+    entry.argv = {"o", std::to_string(word), std::to_string(prepared->user.uid),
+                  std::to_string(prepared->user.gid), command.cwd};
     entry.argv.insert(entry.argv.end(), command.argv.begin(), command.argv.end());
     entry.env = command.env;
     entry.in = theirs.in.get();
@@ -128,11 +132,7 @@ Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
     out_object.limits_.emplace(std::move(limits));
     theirs = {};
     talk.second.reset();
-    auto begun = out_object.await_start(command.terminal.has_value(), command);
-    if (begun) return out_object;
-    out_object.kill();
-    (void)out_object.finish();
-    return std::unexpected(std::move(begun).error());
+    return begun(std::move(out_object), command);
 }
 
 /// Init is our own program, but it lives among hostile ones: its words are checked like theirs.
@@ -163,49 +163,46 @@ Status Attended::await_start(bool terminal, const AttendedCommand& command)
 
 Result<Attended> Attended::start_bare(const AttendedCommand& command)
 {
+    BERTH_TRY(auto talk, sys::socket_pair(sys::SocketKind::SeqPacket));
     UniqueFd in, out, err;
     Theirs theirs;
-    if (command.terminal) {
-        BERTH_TRY(auto pty,
-                  sys::open_pty({.rows = command.terminal->rows, .columns = command.terminal->columns}));
-        out = std::move(pty.master);
-        ::fcntl(out.get(), F_SETFL, O_RDWR | O_NONBLOCK);
-        in.reset(::fcntl(out.get(), F_DUPFD_CLOEXEC, 3));
-        theirs.in.reset(::fcntl(pty.slave.get(), F_DUPFD_CLOEXEC, 3));
-        theirs.out.reset(::fcntl(pty.slave.get(), F_DUPFD_CLOEXEC, 3));
-        theirs.err = std::move(pty.slave);
-    } else {
-        BERTH_CHECK(make_pipes(command, in, out, err, theirs));
-    }
+    BERTH_TRY(const auto word, make_streams(command, in, out, err, theirs));
+    BERTH_TRY(const int image, keeper_image());
     const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     if (!self) return fail_errno("opening our own pidfd");
     sys::StepList list;
     const auto parent = list.borrow(self.get());
     list.new_session();
-    list.death_signal(SIGKILL, parent);
-    const auto slave = list.borrow(theirs.in.get());
-    if (command.terminal) list.control_terminal(slave);
-    list.dup(slave, 0);
-    list.dup(list.borrow(theirs.out.get()), 1);
-    list.dup(list.borrow(theirs.err.get()), 2);
-    list.close_on_exec_from(3);
-    list.say(fmt::format("working directory {}", printable(command.cwd)));
-    list.chdir(command.cwd);
-    list.clear_signals();
-    list.say(printable(command.argv.front()));
-    list.exec_path(candidates(command.argv.front(), command.env), command.argv, command.env);
-    auto launched = sys::launch(list, {.low_numbers = 3});
-    if (!launched) {
-        auto error = std::move(launched).error();
-        error.code = error.sys.value() == ENOENT ? Code::NotFound : Code::Unavailable;
-        return std::unexpected(std::move(error));
-    }
-    Attended made(sys::Child::own(launched->pid, std::move(launched->pidfd)));
+    list.death_signal(keeper::kEndAll, parent);
+    int number = 0;
+    for (const int fd : {theirs.in.get(), theirs.out.get(), theirs.err.get(), talk.second.get()})
+        list.dup(list.borrow(fd), number++);
+    list.close_on_exec_from(number);
+    list.say("starting the parent of the command");
+    std::vector<std::string> words{"o", std::to_string(word | keeper::kOneShotGather),
+                                   std::to_string(::getuid()), std::to_string(::getgid()), command.cwd};
+    words.insert(words.end(), command.argv.begin(), command.argv.end());
+    list.exec(list.borrow(image), words, command.env);
+    BERTH_TRY(auto launched, sys::launch(list, {.low_numbers = number}));
+    Attended made(sys::Child::own(launched.pid, std::move(launched.pidfd)));
     made.bare_ = true;
     made.in = std::move(in);
     made.out = std::move(out);
     made.err = std::move(err);
-    return made;
+    made.report_ = std::move(talk.first);
+    theirs = {};
+    talk.second.reset();
+    return begun(std::move(made), command);
+}
+
+/// What it could not start is gone when this returns.
+Result<Attended> Attended::begun(Attended made, const AttendedCommand& command)
+{
+    auto started = made.await_start(command.terminal.has_value(), command);
+    if (started) return made;
+    made.kill();
+    (void)made.finish();
+    return std::unexpected(std::move(started).error());
 }
 
 ExitStatus Attended::finish()
@@ -233,19 +230,13 @@ ExitStatus Attended::finish()
     prepared_.reset();
     if (told) return *told;
     if (!ended) return ExitStatus::unknown();
-    // A bare command is its own init. Elsewhere init killed without a word took the command with it; what it
-    // exited with by itself says nothing about the command.
-    return !bare_ && !ended->signal() ? ExitStatus::unknown() : *ended;
+    // Init killed without a word took the command with it; what it exited with by itself says nothing about
+    // the command.
+    return ended->signal() ? *ended : ExitStatus::unknown();
 }
 
-void Attended::signal(int signo) const
-{
-    if (bare_)
-        ::kill(-init_->pid(), signo); // the caller has not reaped it: the number is still its own
-    else
-        (void)init_->signal(signo);
-}
+void Attended::signal(int signo) const { (void)init_->signal(signo); }
 
-void Attended::kill() const { signal(SIGKILL); }
+void Attended::kill() const { signal(bare_ ? keeper::kEndAll : SIGKILL); }
 
 } // namespace berth::local

@@ -31,7 +31,7 @@ public:
     /// policy cannot be held. Sources of mounts must be resolved. Blocks until the command runs.
     [[nodiscard]] static Result<Attended> start(const StateDir& state, const SandboxSpec& spec,
                                                 const AttendedCommand& command, Pools* pools = nullptr);
-    /// The same without any sandbox: a session of its own and nothing else.
+    /// The same without any sandbox: a session of its own, and a parent that ends what it has started.
     [[nodiscard]] static Result<Attended> start_bare(const AttendedCommand& command);
 
     UniqueFd in;  ///< of a terminal: its master, as is `out`
@@ -52,12 +52,13 @@ public:
 
 private:
     explicit Attended(sys::Child init) : init_(std::move(init)) {}
+    [[nodiscard]] static Result<Attended> begun(Attended made, const AttendedCommand& command);
     [[nodiscard]] Status await_start(bool terminal, const AttendedCommand& command);
 
     std::optional<sys::Child> init_;
     bool bare_ = false;
     bool refused_ = false;
-    UniqueFd report_; ///< what init tells; empty without a sandbox
+    UniqueFd report_; ///< what init tells
     std::unique_ptr<Prepared> prepared_;
     std::optional<LimitGroups> limits_;
     std::vector<std::string> notes_;

@@ -17,6 +17,7 @@ namespace berth::cli {
 struct SandboxOptions {
     PolicyOptions policy;
     std::string backend = "local";
+    std::string url; ///< of the backend exec-server
     std::string root = "host";
     std::vector<std::string> workspaces;
     std::vector<std::string> mounts;
@@ -29,7 +30,8 @@ struct SandboxOptions {
 
 void add_sandbox_options(CLI::App& app, SandboxOptions& options);
 
-/// What was asked for, without an id.
+/// What was asked for, without an id. The address of an exec-server is known to its backend from here on: to
+/// be called before there are threads.
 [[nodiscard]] Result<SandboxSpec> sandbox_spec(const SandboxOptions& options);
 
 } // namespace berth::cli

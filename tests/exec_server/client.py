@@ -331,6 +331,22 @@ def nobody_there_is_an_outage(there):
     assert code == 2 or "BERTH_EXEC_SERVER_URL" in err, (code, err)
 
 
+@check
+def the_address_may_be_an_option(there: There) -> None:
+    me = there.person()
+    other = Person(me.program, me.data, {**me.env, "BERTH_EXEC_SERVER_URL": "ws://127.0.0.1:9"})
+    unset = Person(me.program, me.data, {k: v for k, v in me.env.items() if k != "BERTH_EXEC_SERVER_URL"})
+    for person in (other, unset):
+        assert person.well("run", "--backend", "exec-server", "--url", there.url, "--", "echo", "far").split() == ["far"]
+    box = json.loads(unset.well("create", "--backend", "exec-server", "--url", there.url, "--json"))["id"]
+    assert there.sandboxes() == [box]
+    me.well("rm", box)
+    for words in (["--backend", "exec-server", "--url", there.url + "/?key=s3cr3t"], ["--backend", "exec-server", "--url", "ws://s3cr3t@x"],
+                  ["--backend", "exec-server", "--url", "http://x"], ["--url", there.url]):
+        code, out, err = unset.run("create", *words)
+        assert code != 0 and "s3cr3t" not in out + err and ("--url" in err or "BERTH_EXEC_SERVER_URL" in err), (words, code, err)
+
+
 def main() -> int:
     only = sys.argv[2] if len(sys.argv) > 2 else ""
     there, failed, ran = There(sys.argv[1]), 0, 0

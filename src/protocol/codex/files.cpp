@@ -39,7 +39,7 @@ Result<std::string> bytes_at(const json::Reader& reader, std::string_view name)
     const auto* const text = member.value().if_string();
     if (text == nullptr) return member.refuse("expected a string");
     auto bytes = base64_decode({text->data(), text->size()});
-    if (!bytes) return refused(fmt::format("{} is not base64", name));
+    if (!bytes || text->size() % 4 != 0) return refused(fmt::format("{} is not base64", name));
     return *std::move(bytes);
 }
 

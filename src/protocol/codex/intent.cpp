@@ -79,6 +79,27 @@ Result<SpecialPath> read_special(const json::Reader& reader)
     return out;
 }
 
+/// A bracket that nothing closes in its component is itself.
+std::string close_brackets(std::string_view pattern)
+{
+    std::string out;
+    for (std::size_t at = 0; at < pattern.size();) {
+        if (pattern[at] != '[') {
+            out += pattern[at++];
+            continue;
+        }
+        std::size_t first = at + 1;
+        if (first < pattern.size() && (pattern[first] == '!' || pattern[first] == '^')) ++first;
+        // Right behind the opening one it belongs to the set.
+        const auto end = pattern.find(']', first + 1);
+        const bool closed =
+            end != std::string_view::npos && pattern.substr(at, end - at).find('/') == std::string_view::npos;
+        out += closed ? pattern.substr(at, end + 1 - at) : "[[]";
+        at = closed ? end + 1 : at + 1;
+    }
+    return out;
+}
+
 Result<GlobPath> read_glob(const json::Reader& reader)
 {
     BERTH_TRY(auto pattern, reader.string());
@@ -89,7 +110,7 @@ Result<GlobPath> read_glob(const json::Reader& reader)
     }
     if (pattern.empty() || pattern.size() > kMaxPattern || pattern.find('\0') != std::string::npos)
         return reader.refuse("'{}' is not a pattern", printable(pattern, 80));
-    out.pattern = std::move(pattern);
+    out.pattern = close_brackets(pattern);
     return out;
 }
 

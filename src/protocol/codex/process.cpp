@@ -173,7 +173,7 @@ Result<WriteParams> read_write(const json::Value& params)
     BERTH_TRY(const auto chunk, reader.at("chunk"));
     BERTH_TRY(const auto text, chunk.string());
     auto bytes = base64_decode(text);
-    if (!bytes) return chunk.refuse("not base64");
+    if (!bytes || text.size() % 4 != 0) return chunk.refuse("not base64");
     out.bytes = *std::move(bytes);
     BERTH_TRY(out.write_id, id_at(reader, "writeId"));
     return out;

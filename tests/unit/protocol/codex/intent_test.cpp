@@ -50,6 +50,23 @@ TEST(Intent, KnowsEveryVariant)
     EXPECT_EQ(*again, *intent);
 }
 
+TEST(Intent, TakesABracketThatIsNotClosedForItself)
+{
+    for (const auto& [written, meant] : {std::pair("a[b", "a[[]b"),
+                                         {"a[bc]d", "a[bc]d"},
+                                         {"[]", "[[]]"},
+                                         {"[]]x", "[]]x"},
+                                         {"[!]", "[[]!]"},
+                                         {"[!]a]", "[!]a]"},
+                                         {"a[b/c]d", "a[[]b/c]d"},
+                                         {"[[]", "[[]"}}) {
+        const auto intent = read(with_entry(
+            fmt::format(R"({{"path":{{"type":"glob_pattern","pattern":"{}"}},"access":"deny"}})", written)));
+        ASSERT_TRUE(intent) << written;
+        EXPECT_EQ(std::get<GlobPath>(intent->permissions.entries[0].path).pattern, meant);
+    }
+}
+
 TEST(Intent, KnowsWhatIsNotManaged)
 {
     const auto disabled = read(R"({"permissions":{"type":"disabled"}})");

@@ -130,6 +130,16 @@ def test_without_a_sandbox_everything_ends_with_the_command():
         gone(place.ws)
 
 
+def test_a_signal_of_a_filter_is_a_refusal_in_a_sandbox_alone():
+    with Place() as place:
+        client = place.server("--unsandboxed", "allow").client()
+        for name, box in (("bare", None), ("boxed", workspace_write(place.ws))):
+            client.start(name, "kill -SYS $$", str(place.ws), box)
+            assert client.finish(name)[0] == 159
+            ended = next(e["params"] for e in client.of(name) if e["method"] == "process/exited")
+            assert ended["sandboxDenied"] == (box is not None), ended
+
+
 def test_without_a_sandbox_what_cannot_start_is_told():
     with Place() as place:
         client = place.server("--unsandboxed", "allow").client()

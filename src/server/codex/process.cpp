@@ -46,11 +46,12 @@ Process::Process(std::string id, Audience& audience, BlockingPool& pool, asio::a
 {
 }
 
-void Process::begin(std::unique_ptr<Running> command, bool tty, bool input)
+void Process::begin(Started started, bool tty, bool input)
 {
+    confined_ = started.confined;
     tty_ = tty;
     state_ = State::Running;
-    command_ = std::move(command);
+    command_ = std::move(started.command);
     if (pending_ != 0) command_->signal(pending_);
     const auto attach = [&](UniqueFd& fd) {
         return fd ? std::make_shared<Descriptor>(loop_, fd.release()) : nullptr;
@@ -148,7 +149,8 @@ void Process::add_exit(ExitStatus status)
     state_ = State::Over;
     exit_code_ = wire_code(status);
     // Evidence is a refusal of the supervisor, or the filter's own signal. A read-only mount leaves none.
-    denied_ |= status.signal() == SIGSYS;
+    // Without a sandbox the signal is somebody else's.
+    denied_ |= confined_ && status.signal() == SIGSYS;
     exit_seq_ = next_++;
     if (audience_ != nullptr) {
         json::Object params;

@@ -38,7 +38,7 @@ public:
     [[nodiscard]] SteadyTime closed_at() const noexcept { return closed_at_; }
 
     /// It has been started: its streams are read from here on.
-    void begin(std::unique_ptr<Running> command, bool tty, bool input);
+    void begin(Started started, bool tty, bool input);
     /// The session is gone: nobody is told any more.
     void forget() noexcept { audience_ = nullptr; }
     /// A client has come back and will ask what it missed. Until then, or for a moment, nothing more is read:
@@ -78,6 +78,7 @@ private:
     State state_ = State::Starting;
     int pending_ = 0; ///< a signal that came before there was anything to send it to
     bool tty_ = false;
+    bool confined_ = true;
     std::unique_ptr<Running> command_;
     std::shared_ptr<Descriptor> input_;
     std::deque<std::string> unwritten_;

@@ -104,14 +104,15 @@ Task<Answer> Session::start(StartParams params)
         processes_.erase(id);
         co_return std::unexpected(std::move(started).error());
     }
-    process->begin(std::move(started->command), tty, input);
+    const bool confined = started->confined;
+    process->begin(*std::move(started), tty, input);
     if (over_) {
         process->forget();
         process->kill();
     }
     json::Object out;
     out["processId"] = id;
-    out["sandboxType"] = started->confined ? "linuxSeccomp" : "none";
+    out["sandboxType"] = confined ? "linuxSeccomp" : "none";
     co_return json::Value(std::move(out));
 }
 

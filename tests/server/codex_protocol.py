@@ -768,7 +768,8 @@ def test_files_are_read_and_written():
         ask("fs/writeFile", path=uri(ws / "a"), dataBase64=b64(b"x"))
         assert (ws / "a").read_bytes() == b"x"
         ask("fs/writeFile", -32004, path=uri(ws / "no/a"), dataBase64="")
-        ask("fs/writeFile", -32600, path=uri(ws / "b"), dataBase64="%%")
+        for bad in ("%%", "eA", "eA=", "e"):
+            ask("fs/writeFile", -32600, path=uri(ws / "b"), dataBase64=bad)
         ask("fs/readFile", -32004, path=uri(ws / "none"))
         ask("fs/readFile", -32600, path=uri(ws))
         found = ask("fs/getMetadata", path=uri(ws / "a"))
@@ -810,6 +811,24 @@ def test_files_are_read_and_written():
         ask("fs/remove", path=uri(ws / "d2"))
         ask("fs/remove", path=uri(ws / "d2"))
         ask("fs/remove", -32004, path=uri(ws / "d2"), force=False)
+
+
+def test_a_file_is_made_where_a_link_leads():
+    with Place() as place:
+        client = place.server().client()
+        ws, box = place.ws, workspace_write(place.ws)
+        write = lambda name, **p: client.code(  # noqa: E731
+            "fs/writeFile", {"path": uri(ws / name), "dataBase64": b64(b"x"), "sandbox": box, **p})
+        (ws / "d").mkdir()
+        for name, target in (("one", "d/made"), ("two", "three"), ("three", str(ws / "d/far")), ("out", "../outside"), ("git", "d/.git"),
+                             ("self", "self"), ("nowhere", "none/x")):
+            (ws / name).symlink_to(target)
+        assert write("one", followSymlinks=False) == -32603 and names_in(ws / "d") == []
+        assert write("one") == 0 and (ws / "d/made").read_text() == "x" and (ws / "one").is_symlink()
+        assert write("two") == 0 and (ws / "d/far").read_text() == "x"
+        assert write("out") == -32603 and not (place.path / "outside").exists()
+        assert write("git") == -32603 and write("self") == -32603 and write("nowhere") == -32004
+        assert names_in(ws / "d") == ["far", "made"]
 
 
 def test_what_is_granted_is_not_removed_from_a_directory_that_may_not_be_written():

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <climits>
+
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "server/codex/host_place.hpp"
@@ -45,9 +47,21 @@ Result<UniqueFd> open_existing(const Bound& bound, const std::string& path, cons
     return reopen(found.object.get(), O_WRONLY | (old == Old::Empty ? O_TRUNC : 0), path);
 }
 
-Result<UniqueFd> open_to_write(const Bound& bound, const std::string& path, Follow follow, Old old)
+/// Where a link leads whose directory was judged: the next path to look at.
+Result<std::string> target_of(const Spot& spot, const std::string& path)
 {
-    constexpr int kTries = 8; // somebody may make or remove it between two looks
+    char text[PATH_MAX];
+    const ssize_t n = ::readlinkat(spot.directory.object.get(), spot.name.c_str(), &text[0], sizeof text);
+    if (n < 0) return refused(errno, path);
+    if (n == 0 || n == static_cast<ssize_t>(sizeof text)) return refused(ENAMETOOLONG, path);
+    std::string to(&text[0], static_cast<std::size_t>(n));
+    if (!to.starts_with('/')) to = (spot.directory.real == "/" ? "" : spot.directory.real) + "/" + to;
+    return to;
+}
+
+Result<UniqueFd> open_to_write(const Bound& bound, std::string path, Follow follow, Old old)
+{
+    constexpr int kTries = 8; // somebody may make or remove it between two looks, and links lead to links
     for (int tries = 0; tries < kTries; ++tries) {
         auto found = find(bound, path, follow);
         if (found) return open_existing(bound, path, *found, old);
@@ -60,8 +74,11 @@ Result<UniqueFd> open_to_write(const Bound& bound, const std::string& path, Foll
         if (errno != EEXIST) return refused(errno, path);
         struct stat st{};
         if (::fstatat(spot.directory.object.get(), spot.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISLNK(st.st_mode))
-            return refused(ELOOP, path); // it leads to nothing
+            S_ISLNK(st.st_mode)) {
+            // It leads to nothing yet: what is made is there, and judged there.
+            if (follow == Follow::No) return refused(ELOOP, path);
+            BERTH_TRY(path, target_of(spot, path));
+        }
     }
     return refused(EBUSY, path);
 }

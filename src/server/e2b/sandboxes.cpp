@@ -320,6 +320,7 @@ Task<Result<bool>> Sandboxes::resume(EntryPtr entry, bool keep_memory, std::chro
     if (anew) {
         entry->processes.clear();
         entry->processes_known = false;
+        co_await notes_.clear(entry->id);
         // Its files are there, whatever its program does.
         if (const auto begun = co_await start_work(entry); !begun)
             log::warn("a start command failed", {{"id", entry->id}, {"why", begun.error().line()}});

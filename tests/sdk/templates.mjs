@@ -309,6 +309,14 @@ Odd()`)
     await assert.rejects(sandbox.runCode('import time\nwhile True: time.sleep(0.05)', { timeoutMs: 700 }))
     assert.equal((await sandbox.runCode('"free"')).text, 'free')
   })
+  await check('code interpreter', 'createSnapshot, create from it, runCode', async () => {
+    const { snapshotId } = await sandbox.createSnapshot()
+    const twin = await Sandbox.create(snapshotId)
+    made.add(twin.sandboxId)
+    assert.equal((await twin.runCode('6 * 7')).text, '42')
+    await twin.kill()
+    await Sandbox.deleteSnapshot(snapshotId)
+  })
   await check('code interpreter', 'without the token no code runs', async () => {
     const headers = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49999', 'Content-Type': 'application/json' }
     for (const way of ['/execute', '/execute/', '//execute', '/%65xecute', '/execute?x=1']) {

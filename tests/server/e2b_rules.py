@@ -291,6 +291,15 @@ def templates_come_in_pages(server: Server):
         assert server.api("DELETE", f"/templates/{one}")[0] == 204
 
 
+@check
+def what_nobody_counts_is_told_as_nothing(server: Server):
+    box = server.create()
+    status, _, body = box.ask("GET", "/metrics")
+    told = json.loads(body)
+    assert status == 200 and told["mem_cache"] == told["disk_used"] == 0 and told["mem_total"] > 0, told
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
 # ---------------------------------------------------------------- processes
 
 @check

@@ -91,7 +91,6 @@ int kill_children()
 bool end_all(int command, int& status)
 {
     bool found = false;
-    call(SYS_kill, -command, SIGKILL);
     for (;;) {
         int how = 0;
         long pid = call(SYS_wait4, -1, &how, WNOHANG, nullptr);
@@ -179,6 +178,7 @@ int run_once(int argc, char** argv, char** envp)
         const long signal = call(SYS_rt_sigtimedwait, &all, &info, nullptr, 8);
         int status = 0;
         const bool end = gather && signal == kEndAll;
+        if (end) call(SYS_kill, -command, SIGKILL); // not reaped yet: the number is still its own
         if (signal == SIGCHLD || end) {
             if (end ? !end_all(command, status) : !reap_until(command, status)) continue;
             tell({ReportKind::Ended, Step::None, disk_full() ? ENOSPC : 0, status}, -1);

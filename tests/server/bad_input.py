@@ -102,6 +102,19 @@ def requests_that_two_readers_would_read_differently_are_refused(server: Server)
 
 
 @check
+def a_last_chunk_that_comes_in_pieces_ends_nothing_else(server: Server):
+    for pieces in ((b"0\r\n", b"\r", b"\n"), (b"0\r\n", b"a", b"b", b"c\rN\n0\r\n\r\n"), (b"0", b"\r", b"\n", b"\r", b"\n")):
+        with server.connect() as s:
+            s.sendall(f"POST /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {server.key}\r\nTransfer-Encoding: chunked\r\n"
+                      "Connection: close\r\n\r\n".encode())
+            for piece in pieces:
+                time.sleep(0.02)
+                s.sendall(piece)
+            assert parse(read_all(s))[0] == 400, pieces
+        assert server.request("GET", "/healthz")[0] == 200
+
+
+@check
 def a_head_without_end_is_refused(server: Server):
     assert parse(server.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"x" * 100_000 + b"\r\n\r\n"))[0] == 431
     with server.connect() as s:

@@ -10,6 +10,8 @@ namespace berth::http {
 namespace beast = boost::beast::http;
 using ErrorCode = boost::beast::error_code;
 
+constexpr std::size_t kLastChunk = 5; ///< "0\r\n\r\n"
+
 class MessageParser::Machine {
 public:
     virtual ~Machine() = default;
@@ -26,6 +28,7 @@ public:
     int status = 0;
     Pairs headers;
     std::string body;
+    std::uint64_t chunk = 0; ///< what is still to come of the chunk that has begun
 };
 
 template <bool request>
@@ -88,9 +91,10 @@ private:
         body.append(bytes.data(), bytes.size());
         return bytes.size();
     }
-    void on_chunk_header_impl(std::uint64_t, View, ErrorCode&) override {}
+    void on_chunk_header_impl(std::uint64_t size, View, ErrorCode&) override { chunk = size; }
     std::size_t on_chunk_body_impl(std::uint64_t, View bytes, ErrorCode&) override
     {
+        chunk -= bytes.size();
         body.append(bytes.data(), bytes.size());
         return bytes.size();
     }
@@ -115,6 +119,11 @@ Result<std::size_t> MessageParser::feed(std::string_view bytes)
 {
     std::size_t used = 0;
     while (used < bytes.size() && !machine_->done()) {
+        // Beast asserts that the last chunk comes in no less than this, and every chunk is followed by as
+        // much.
+        if (machine_->head_done() && machine_->chunked() && machine_->chunk == 0 &&
+            bytes.size() - used < kLastChunk)
+            break;
         ErrorCode error;
         const auto n = machine_->put(bytes.substr(used), error);
         used += n;

@@ -44,6 +44,7 @@ public:
     {
         parser_.header_limit(kLargestHead);
         parser_.body_limit(boost::none);
+        parser_.on_chunk_header(begin_chunk_);
     }
 
     Result<HttpAnswer> head(std::chrono::milliseconds patience)
@@ -70,6 +71,7 @@ public:
             body.size = piece_.size();
             BERTH_CHECK(step(patience));
             const std::string_view came(piece_.data(), piece_.size() - body.size);
+            if (parser_.chunked()) chunk_ -= came.size();
             if (!came.empty()) return came;
         }
         return std::string_view{};
@@ -85,7 +87,11 @@ private:
     Status step(std::chrono::milliseconds patience)
     {
         boost::beast::error_code error;
-        if (!pending_.empty()) {
+        // Beast asserts that the last chunk comes in no less than this, and every chunk is followed by as
+        // much.
+        const bool early = parser_.is_header_done() && parser_.chunked() && chunk_ == 0 &&
+                           pending_.size() < std::string_view("0\r\n\r\n").size();
+        if (!pending_.empty() && !early) {
             const auto used = parser_.put(boost::asio::buffer(pending_), error);
             pending_.erase(0, used);
             if (error == http::error::need_buffer) return {};
@@ -108,6 +114,9 @@ private:
     Wire& wire_;
     bool has_body_;
     http::response_parser<http::buffer_body> parser_;
+    std::uint64_t chunk_ = 0; ///< what is still to come of the chunk that has begun
+    std::function<void(std::uint64_t, boost::beast::string_view, boost::beast::error_code&)> begin_chunk_ =
+        [this](std::uint64_t size, boost::beast::string_view, boost::beast::error_code&) { chunk_ = size; };
     std::string pending_;
     std::array<char, kPiece> piece_{};
 };

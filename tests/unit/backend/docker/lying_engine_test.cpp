@@ -129,6 +129,18 @@ TEST(LyingEngine, HasNotYetTakenAwayWhatRanBeforeItWasKilled)
     EXPECT_EQ(start_container(other.engine(), "x").error().code, Code::Conflict);
 }
 
+TEST(LyingEngine, SendsItsLastChunkInPieces)
+{
+    const auto said = asked([](const auto&, const auto& say) {
+        say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for (const char* piece : {"0\r\n", "\r", "\n"}) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+            say(piece);
+        }
+    });
+    EXPECT_NE(said.message, "") << "an empty document is no container, and nobody dies of it";
+}
+
 TEST(LyingEngine, CutsItsAnswerOff)
 {
     EXPECT_EQ(asked([](const auto&, const auto& say) {

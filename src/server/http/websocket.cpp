@@ -1,6 +1,9 @@
 // The frames are Beast's. It wants a stream of its own kind, so a channel of ours is dressed as one.
 #include "server/http/websocket.hpp"
 
+#include <array>
+#include <span>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -42,25 +45,34 @@ public:
 
     template <class Buffers, class Token> auto async_read_some(const Buffers& buffers, Token&& token)
     {
-        const auto into = first_of<asio::mutable_buffer>(buffers);
+        const auto into = first_of(buffers);
         return asio::async_initiate<Token, void(error_code, std::size_t)>(
             [this, into](auto handler) { begin(read(channel_, early_, into), std::move(handler)); }, token);
     }
 
     template <class Buffers, class Token> auto async_write_some(const Buffers& buffers, Token&& token)
     {
-        const auto from = first_of<asio::const_buffer>(buffers);
+        // A frame's head and its bytes go together: two messages would wake the client twice.
+        Parts parts;
+        for (auto it = asio::buffer_sequence_begin(buffers);
+             it != asio::buffer_sequence_end(buffers) && parts.count < parts.all.size(); ++it)
+            if (const asio::const_buffer one(*it); one.size() > 0)
+                parts.all.at(parts.count++) = {static_cast<const char*>(one.data()), one.size()};
         return asio::async_initiate<Token, void(error_code, std::size_t)>(
-            [this, from](auto handler) { begin(write(channel_, from), std::move(handler)); }, token);
+            [this, parts](auto handler) { begin(write(channel_, parts), std::move(handler)); }, token);
     }
 
 private:
     using Outcome = std::pair<error_code, std::size_t>;
+    struct Parts {
+        std::array<std::string_view, 3> all{};
+        std::size_t count = 0;
+    };
 
-    template <class Buffer, class Buffers> static Buffer first_of(const Buffers& buffers)
+    template <class Buffers> static asio::mutable_buffer first_of(const Buffers& buffers)
     {
         for (auto it = asio::buffer_sequence_begin(buffers); it != asio::buffer_sequence_end(buffers); ++it)
-            if (Buffer one(*it); one.size() > 0) return one;
+            if (asio::mutable_buffer one(*it); one.size() > 0) return one;
         return {};
     }
 
@@ -79,13 +91,15 @@ private:
         co_return Outcome{{}, *n};
     }
 
-    static Task<Outcome> write(Channel* channel, asio::const_buffer from)
+    static Task<Outcome> write(Channel* channel, Parts parts)
     {
-        const std::string_view bytes(static_cast<const char*>(from.data()), from.size());
-        if (bytes.empty()) co_return Outcome{};
+        if (parts.count == 0) co_return Outcome{};
         const auto until = system_clock().steady() + kWritePatience;
-        if (!co_await channel->write(bytes, until)) co_return Outcome{broken(), 0};
-        co_return Outcome{{}, bytes.size()};
+        const std::span<const std::string_view> all(parts.all.data(), parts.count);
+        if (!co_await channel->write_parts(all, until)) co_return Outcome{broken(), 0};
+        std::size_t sent = 0;
+        for (const auto part : all) sent += part.size();
+        co_return Outcome{{}, sent};
     }
 
     template <class Handler> void begin(Task<Outcome> work, Handler handler)

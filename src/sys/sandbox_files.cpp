@@ -1,6 +1,6 @@
 // Protects the host, and other users of the sandbox, from what a path inside a sandbox may lead to.
 // Each operation resolves once and then acts on descriptors; see sandbox_files_resolve for how a
-// path is resolved and sandbox_files_worker for whose rights are used.
+// path is resolved and file_credentials for whose rights are used.
 #include "sys/sandbox_files.hpp"
 
 #include <dirent.h>
@@ -199,8 +199,8 @@ Status make_all(int root, const std::string& path, unsigned mode, Made* made)
     return {};
 }
 
-/// On the caller's thread: the worker may give nothing away. One that took the place of what was made, which
-/// only whoever has these rights inside can do, must be as new.
+/// With the caller's own rights: the ids may give nothing away. One that took the place of what was made,
+/// which only whoever has these rights inside can do, must be as new.
 Status give_away(const Made& made, FileOwner from, FileOwner to, const std::string& path)
 {
     for (const auto& one : made) {
@@ -243,25 +243,16 @@ Status remove_entry(int root, const std::string& path, Depth depth)
 
 } // namespace
 
-SandboxFiles::SandboxFiles(UniqueFd root, FileOwner ids, std::unique_ptr<FileWorker> worker) noexcept
-    : root_(std::move(root)), ids_(ids), worker_(std::move(worker))
-{
-}
-SandboxFiles::SandboxFiles(SandboxFiles&&) noexcept = default;
-SandboxFiles& SandboxFiles::operator=(SandboxFiles&&) noexcept = default;
-SandboxFiles::~SandboxFiles() = default;
-
 Result<SandboxFiles> SandboxFiles::open(UniqueFd root, FileCredentials credentials)
 {
-    const FileOwner ids{.uid = credentials.uid, .gid = credentials.gid};
-    BERTH_TRY(auto worker, FileWorker::start(std::move(credentials)));
-    return SandboxFiles(std::move(root), ids, std::move(worker));
+    BERTH_CHECK(act_as(credentials, [] {})); // told now, and not by the first file
+    return SandboxFiles(std::move(root), std::move(credentials));
 }
 
 Result<UniqueFd> SandboxFiles::open_file(const std::string& path) const
 {
-    return worker_->run([&]() -> Result<UniqueFd> {
-        BERTH_TRY(const auto object, resolve_in(root_.get(), path));
+    return run([&](int root) -> Result<UniqueFd> {
+        BERTH_TRY(const auto object, resolve_in(root, path));
         return open_regular(object.get(), O_RDONLY, path);
     });
 }
@@ -291,19 +282,19 @@ Status SandboxFiles::fill(const std::string& path, const WriteOptions& options,
                           const std::function<Status(int file)>& filler) const
 {
     Made made;
-    auto done = worker_->run([&] { return fill_file(root_.get(), path, options, filler, made); });
-    if (options.owner) BERTH_CHECK(give_away(made, ids_, *options.owner, path));
+    auto done = run([&](int root) { return fill_file(root, path, options, filler, made); });
+    if (options.owner) BERTH_CHECK(give_away(made, ids(), *options.owner, path));
     return done;
 }
 
 Result<std::vector<FileEntry>> SandboxFiles::list(const std::string& path, std::size_t max_entries) const
 {
-    return worker_->run([&] { return list_entries(root_.get(), path, max_entries); });
+    return run([&](int root) { return list_entries(root, path, max_entries); });
 }
 
 Result<FileEntry> SandboxFiles::stat(const std::string& path, Follow follow) const
 {
-    return worker_->run([&] { return stat_entry(root_.get(), path, follow); });
+    return run([&](int root) { return stat_entry(root, path, follow); });
 }
 
 Status SandboxFiles::make_dir(const std::string& path, unsigned mode, Parents parents,
@@ -311,22 +302,21 @@ Status SandboxFiles::make_dir(const std::string& path, unsigned mode, Parents pa
 {
     Made made;
     Made* const kept = owner ? &made : nullptr;
-    auto done = worker_->run([&] {
-        return parents == Parents::Make ? make_all(root_.get(), path, mode, kept)
-                                        : make_one(root_.get(), path, mode, kept);
+    auto done = run([&](int root) {
+        return parents == Parents::Make ? make_all(root, path, mode, kept) : make_one(root, path, mode, kept);
     });
-    if (owner) BERTH_CHECK(give_away(made, ids_, *owner, path));
+    if (owner) BERTH_CHECK(give_away(made, ids(), *owner, path));
     return done;
 }
 
 Status SandboxFiles::move(const std::string& from, const std::string& to, Replace replace) const
 {
-    return worker_->run([&] { return move_entry(root_.get(), from, to, replace); });
+    return run([&](int root) { return move_entry(root, from, to, replace); });
 }
 
 Status SandboxFiles::remove(const std::string& path, Depth depth) const
 {
-    return worker_->run([&] { return remove_entry(root_.get(), path, depth); });
+    return run([&](int root) { return remove_entry(root, path, depth); });
 }
 
 } // namespace berth::sys

@@ -3,7 +3,6 @@
 #include <sys/types.h>
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +12,7 @@
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "sys/sandbox_files_worker.hpp"
+#include "sys/file_credentials.hpp"
 
 namespace berth::sys {
 
@@ -55,23 +54,23 @@ struct WriteOptions {
 /// The sandbox is hostile: it has symlinks to anywhere, pipes that block, and renames while we
 /// look. So every path is resolved by openat2 inside the root, magic links refused; an object is
 /// judged by descriptor before it is opened for real, and only regular files and directories are,
-/// outside of proc, sysfs, devtmpfs and devpts. All of it happens on a thread of its own with the
-/// given ids as fsuid and fsgid and without any capability: root inside gets what the sandbox's root
-/// may have, never what host root may, and what it makes belongs to the mapped id.
+/// outside of proc, sysfs, devtmpfs and devpts. All of it happens with the given ids as fsuid and fsgid
+/// and without any capability: root inside gets what the sandbox's root may have, never what host root
+/// may, and what it makes belongs to the mapped id.
 ///
 /// NotFound: certainly absent. Denied: exists or not, the ids may not. Invalid: not such a file.
 class SandboxFiles {
 public:
     /// `root` is a directory, usually /proc/<keeper>/root. Fails when the ids cannot be taken.
     [[nodiscard]] static Result<SandboxFiles> open(UniqueFd root, FileCredentials credentials);
-    SandboxFiles(SandboxFiles&&) noexcept;
-    SandboxFiles& operator=(SandboxFiles&&) noexcept;
-    ~SandboxFiles();
 
     /// Keeps a descriptor open for as long as the files are in use: a lock.
     void hold(UniqueFd lock) noexcept { held_ = std::move(lock); }
     /// Whose rights are used.
-    [[nodiscard]] FileOwner ids() const noexcept { return ids_; }
+    [[nodiscard]] FileOwner ids() const noexcept
+    {
+        return {.uid = credentials_.uid, .gid = credentials_.gid};
+    }
 
     /// A regular file for reading, for contents too large for a string.
     [[nodiscard]] Result<UniqueFd> open_file(const std::string& path) const;
@@ -97,20 +96,22 @@ public:
     /// Removes the entry itself, never what a symlink leads to.
     [[nodiscard]] Status remove(const std::string& path, Depth depth = Depth::Entry) const;
 
-    /// `work(root)` on the thread with the ids' rights, for whoever has more to do than one of these.
+    /// `work(root)`, which has a Result, with the ids' rights, for whoever has more to do than one of these.
     template <class F> [[nodiscard]] auto run(F&& work) const
     {
-        return worker_->run([&] { return work(root_.get()); });
+        return result_as(credentials_, [&] { return work(root_.get()); });
     }
 
 private:
-    SandboxFiles(UniqueFd root, FileOwner ids, std::unique_ptr<FileWorker> worker) noexcept;
+    SandboxFiles(UniqueFd root, FileCredentials credentials) noexcept
+        : root_(std::move(root)), credentials_(std::move(credentials))
+    {
+    }
     [[nodiscard]] Status fill(const std::string& path, const WriteOptions& options,
                               const std::function<Status(int file)>& filler) const;
     UniqueFd root_;
-    FileOwner ids_;
+    FileCredentials credentials_;
     UniqueFd held_;
-    std::unique_ptr<FileWorker> worker_;
 };
 
 } // namespace berth::sys

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import struct
@@ -122,7 +123,10 @@ def take_instance_away(server: Server, native: str) -> None:
         try:
             words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if words[0] == b"k" and words[1].endswith(b"/" + native.encode()):
-                os.kill(int(pid), signal.SIGKILL)
+                keeper = os.pidfd_open(int(pid))
+                signal.pidfd_send_signal(keeper, signal.SIGKILL)
+                select.select([keeper], [], [], 60)  # as long as it is dying, its files can be read
+                os.close(keeper)
         except (OSError, IndexError):
             pass
 

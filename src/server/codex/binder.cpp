@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "policy/target.hpp"
+#include "server/codex/real_paths.hpp"
 
 namespace berth::codex {
 
@@ -26,15 +26,6 @@ using policy::at_or_below;
 constexpr std::string_view kMinimal[] = {"/usr", "/etc", "/nix/store", "/run/current-system/sw"};
 /// Links into /usr on most machines, directories on others.
 constexpr std::string_view kMinimalLinks[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
-
-std::optional<std::string> real_path(const std::string& path)
-{
-    char* const resolved = ::realpath(path.c_str(), nullptr);
-    if (resolved == nullptr) return std::nullopt;
-    std::string out(resolved);
-    ::free(resolved); // NOLINT(cppcoreguidelines-no-malloc): realpath allocated it
-    return out;
-}
 
 bool is_link(const std::string& path)
 {
@@ -62,19 +53,6 @@ Access access_of(FileAccess access)
     case FileAccess::Write: return Access::Write;
     }
     return Access::Deny;
-}
-
-/// The nearest thing above `path` that exists, resolved, and the rest of the path.
-std::string resolve_missing(const std::string& path)
-{
-    std::string rest;
-    for (std::string above = path;;) {
-        const auto slash = above.rfind('/');
-        rest = above.substr(slash) + rest;
-        above.resize(slash);
-        if (above.empty()) return rest;
-        if (const auto real = real_path(above)) return (*real == "/" ? "" : *real) + rest;
-    }
 }
 
 constexpr std::size_t kMaxRules = 4096;
@@ -144,7 +122,7 @@ private:
         if (needed && asked.empty() && !intent_.roots_given)
             return fail(Code::Invalid, "project_roots without a working directory or workspace roots");
         for (const auto& root : asked) {
-            const auto real = real_path(root);
+            const auto real = real_.of(root);
             if (real && is_directory(*real)) {
                 roots_.push_back(*real);
                 spelled_roots_.push_back(root);
@@ -187,7 +165,7 @@ private:
 
     void add_temporary(const std::string& path, Access access)
     {
-        if (const auto real = real_path(path)) {
+        if (const auto real = real_.of(path)) {
             own_.push_back(*real);
             bound_.temporary.push_back(*real); // everybody's: no name in them is protected
         }
@@ -196,13 +174,13 @@ private:
 
     void add(const std::string& path, Access access, bool skip, bool explicit_path)
     {
-        const auto real = real_path(path);
+        const auto& real = real_.of(path);
         Rule rule{.access = access,
                   .spelled = path,
                   .missing = !real,
                   .skip = skip,
                   .explicit_path = explicit_path};
-        put(real ? *real : resolve_missing(path), std::move(rule));
+        put(real_.nearest(path), std::move(rule));
     }
 
     void add_as_spelled(const std::string& path, Access access)
@@ -251,7 +229,7 @@ private:
         const auto plain = pattern.substr(0, pattern.find_first_of("*?[{\\"));
         const auto slash = plain.rfind('/');
         if (slash == std::string::npos || slash == 0) return {};
-        const auto real = real_path(plain.substr(0, slash));
+        const auto real = real_.of(plain.substr(0, slash));
         if (real && *real != plain.substr(0, slash))
             globs_.push_back((*real == "/" ? "" : policy::escape_pattern(*real)) + pattern.substr(slash));
         return {};
@@ -333,13 +311,13 @@ private:
     }
 
     /// A link on the way that the command could replace would turn the rule to another place.
-    Status check_links(const std::string& spelled) const
+    Status check_links(const std::string& spelled)
     {
         for (auto slash = spelled.find('/', 1);; slash = spelled.find('/', slash + 1)) {
             const std::string prefix = spelled.substr(0, slash);
             if (is_link(prefix)) {
                 const auto up = prefix.rfind('/');
-                const auto above = real_path(up == 0 ? "/" : prefix.substr(0, up));
+                const auto above = real_.of(up == 0 ? "/" : prefix.substr(0, up));
                 if (above && by_rules(*above) == Access::Write)
                     return fail(Code::Unsupported,
                                 "{} leads through the link {}, which the command could replace",
@@ -370,7 +348,7 @@ private:
             for (const auto& root : writable) {
                 const std::string there = join(root, std::string(name));
                 if (contains_component(root, name) || at_or_below(*lifted, there)) continue;
-                if (!real_path(there))
+                if (!real_.of(there))
                     return fail(Code::Unsupported,
                                 "{} is made writable, and {} must not be made: both at once cannot be held",
                                 printable(*lifted, 120), printable(there, 120));
@@ -402,7 +380,7 @@ private:
         path.erase(0, path.find_first_not_of(" \t"));
         if (path.empty()) return;
         if (!path.starts_with('/')) path = root + "/" + path;
-        const auto real = real_path(path);
+        const auto real = real_.of(path);
         if (real && by_rules(*real) == Access::Write) put(*real, {.access = Access::Read, .spelled = *real});
     }
 
@@ -481,6 +459,7 @@ private:
     std::string cwd_;
     const Ceiling& ceiling_;
     const Places& places_;
+    RealPaths real_;
     std::vector<std::string> roots_; ///< resolved
     std::vector<std::string> spelled_roots_;
     std::vector<std::string> own_; ///< temporary directories of this executor: for every client to write

@@ -13,6 +13,7 @@
 #include "base/strings.hpp"
 #include "protocol/codex/path_uri.hpp"
 #include "protocol/jsonrpc/message.hpp"
+#include "server/codex/real_paths.hpp"
 
 extern char** environ; // NOLINT(readability-redundant-declaration): only glibc's extension declares it
 
@@ -43,21 +44,6 @@ std::vector<std::string> lines_of(const std::map<std::string, std::string>& env)
     out.reserve(env.size());
     for (const auto& [name, value] : env) out.push_back(name + "=" + value);
     return out;
-}
-
-/// Of the nearest that exists, with the rest as it is.
-std::string real_path(const std::string& path)
-{
-    char buffer[PATH_MAX];
-    std::string rest;
-    for (std::string there = path; !there.empty() && there != "/";) {
-        if (::realpath(there.c_str(), &buffer[0]) != nullptr) return std::string(&buffer[0]) + rest;
-        const auto slash = there.rfind('/');
-        if (slash == std::string::npos) break;
-        rest = there.substr(slash) + rest;
-        there.resize(slash);
-    }
-    return path;
 }
 
 /// A command without a slash and without a PATH of its own is looked for on ours.
@@ -117,9 +103,10 @@ Executor::Executor(local::StateDir state, Ceiling ceiling, BlockingPool& pool)
     : state_(std::move(state)), ceiling_(std::move(ceiling)), pool_(pool),
       environment_(own_environment(ceiling_.pass_env))
 {
-    places_.state = real_path(state_.path());
-    for (auto& root : ceiling_.roots) root = real_path(root);
-    if (!ceiling_.token_file.empty()) places_.token = real_path(ceiling_.token_file);
+    RealPaths real;
+    places_.state = real.nearest(state_.path());
+    for (auto& root : ceiling_.roots) root = real.nearest(root);
+    if (!ceiling_.token_file.empty()) places_.token = real.nearest(ceiling_.token_file);
     const char* const tmpdir = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): before any thread
     if (tmpdir != nullptr && tmpdir[0] == '/') places_.tmpdir = tmpdir;
 }
@@ -198,21 +185,16 @@ Result<Bound> Executor::bind_files(const std::optional<Intent>& intent) const
 
 /// A process of a server that runs as root has ids of its own: it is a stranger to the host's files, but in a
 /// mount the owner of what was mounted. Whoever touches files for it is the same.
-Result<sys::FileWorker*> Executor::worker_for(Bound& bound, const std::string& path)
+std::optional<sys::FileCredentials> Executor::acting_ids(Bound& bound, const std::string& path)
 {
-    if (!bound.confined || ::geteuid() != 0) return nullptr;
+    if (!bound.confined || ::geteuid() != 0) return std::nullopt;
     std::pair<uid_t, gid_t> ids{kNobody, kNobody};
     struct stat st{};
-    if (const auto* mount = bound.mount_of(real_path(path));
+    if (const auto* mount = bound.mount_of(RealPaths{}.nearest(path));
         mount != nullptr && ::stat(mount->source.c_str(), &st) == 0)
         ids = {st.st_uid, st.st_gid};
     bound.acting = ids;
-    const std::lock_guard lock(mutex_);
-    auto& worker = workers_[ids];
-    if (!worker) {
-        BERTH_TRY(worker, sys::FileWorker::start({.uid = ids.first, .gid = ids.second}));
-    }
-    return worker.get();
+    return sys::FileCredentials{.uid = ids.first, .gid = ids.second};
 }
 
 } // namespace berth::codex

@@ -2,13 +2,13 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 
 #include "backend/local/state_dir.hpp"
 #include "server/codex/binding.hpp"
 #include "server/codex/place.hpp"
-#include "sys/sandbox_files_worker.hpp"
+#include "sys/file_credentials.hpp"
 
 namespace berth::codex {
 
@@ -42,9 +42,8 @@ private:
     /// `work` with the rights a confined process has at `path`; for the pool's threads.
     template <class F> std::invoke_result_t<F> as_confined(Bound& bound, const std::string& path, F work)
     {
-        const auto worker = worker_for(bound, path);
-        if (!worker) return std::unexpected(worker.error());
-        return *worker == nullptr ? work() : (*worker)->run(work);
+        const auto ids = acting_ids(bound, path);
+        return ids ? sys::result_as(*ids, work) : work();
     }
 
     /// On the pool, with the rights and the decision of the intent.
@@ -52,16 +51,15 @@ private:
     auto on_files(const std::optional<Intent>& intent, const std::string& path, F work)
         -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>;
 
-    /// Null: our own rights are the right ones.
-    [[nodiscard]] Result<sys::FileWorker*> worker_for(Bound& bound, const std::string& path);
+    /// Nothing: our own rights are the right ones.
+    [[nodiscard]] static std::optional<sys::FileCredentials> acting_ids(Bound& bound,
+                                                                        const std::string& path);
 
     local::StateDir state_;
     Ceiling ceiling_;
     BlockingPool& pool_;
     Places places_;
     std::map<std::string, std::string> environment_; ///< ours, as far as commands may have it
-    std::mutex mutex_;
-    std::map<std::pair<uid_t, gid_t>, std::unique_ptr<sys::FileWorker>> workers_;
 };
 
 } // namespace berth::codex

@@ -34,17 +34,7 @@ constexpr auto kStopGrace = 2s;
 constexpr auto kReadyTime = 45s; // clients wait a minute for a sandbox
 constexpr std::string_view kStartTag = "startCmd";
 
-std::string directory_of(const gate::Ground& ground) { return ground.berth.data() + "/e2b"; }
-
 } // namespace
-
-Result<UniqueFd> open_directory(const std::string& path)
-{
-    BERTH_CHECK(make_dirs(path, 0700));
-    UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) return fail_errno("opening {}", path);
-    return directory;
-}
 
 Task<Result<Sandboxes::Held>> Sandboxes::alone(EntryPtr entry)
 {
@@ -62,24 +52,13 @@ Task<Result<Sandboxes::Held>> Sandboxes::alone(EntryPtr entry)
 
 Task<Status> Sandboxes::save(const Entry& entry)
 {
-    const std::string text = render(entry);
-    const std::string name = entry.id + ".json";
-    co_return co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-        return replace_file_at(directory.get(), name, text, 0600);
-    });
+    return documents_.save(entry.id + ".json", render(entry));
 }
 
 Task<Status> Sandboxes::forget(const Entry& entry)
 {
-    const std::string name = entry.id + ".json";
     co_await notes_.clear(entry.id);
-    co_return co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-        if (::unlinkat(directory.get(), name.c_str(), 0) != 0 && errno != ENOENT)
-            return fail_errno("removing {}", name);
-        return {};
-    });
+    co_return co_await documents_.remove(entry.id + ".json");
 }
 
 /// An entry whose sandbox was never finished has no client that knows of it.
@@ -92,7 +71,7 @@ Task<Status> Sandboxes::load()
     }
     std::vector<Entry> found;
     BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
+        BERTH_TRY(const auto directory, gate::open_directory(documents_.directory()));
         BERTH_TRY(const auto names, list_names(directory.get()));
         for (const auto& name : names) {
             if (!name.ends_with(".json")) continue;

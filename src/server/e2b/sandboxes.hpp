@@ -21,7 +21,9 @@ using EntryPtr = std::shared_ptr<Entry>; ///< shared: a stream outlives the entr
 class Sandboxes {
 public:
     Sandboxes(gate::Ground& ground, Templates& templates, Volumes& volumes)
-        : ground_(ground), templates_(templates), volumes_(volumes), notes_(ground)
+        : ground_(ground), templates_(templates), volumes_(volumes), notes_(ground),
+          documents_(ground.pool, ground.berth.data() + "/e2b"),
+          origins_(ground.pool, ground.berth.data() + "/e2b/origins")
     {
     }
 
@@ -111,6 +113,8 @@ private:
     Templates& templates_;
     Volumes& volumes_;
     ProcessNotes notes_;
+    gate::Documents documents_;
+    gate::Documents origins_; ///< of snapshots whose sandboxes may be gone
     std::map<std::string, EntryPtr, std::less<>> entries_;
     std::set<std::string> expiring_;
     SteadyTime sampled_{};

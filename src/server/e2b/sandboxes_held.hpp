@@ -25,7 +25,4 @@ using gate::kTenantLabel;
 [[nodiscard]] BuildDefaults defaults_of(const Entry& entry);
 void give(Entry& entry, const BuildDefaults& defaults);
 
-/// One of ours, made where it is missing.
-[[nodiscard]] Result<UniqueFd> open_directory(const std::string& path);
-
 } // namespace berth::e2b

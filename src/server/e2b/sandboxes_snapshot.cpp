@@ -11,12 +11,6 @@
 
 namespace berth::e2b {
 
-namespace {
-
-std::string origins(const gate::Ground& ground) { return ground.berth.data() + "/e2b/origins"; }
-
-} // namespace
-
 BuildDefaults defaults_of(const Entry& entry)
 {
     return {.user = entry.user,
@@ -48,11 +42,7 @@ Task<Status> Sandboxes::keep_origin(const Entry& entry)
     kept.id = entry.id;
     kept.tenant = entry.tenant;
     give(kept, defaults_of(entry)); // and not what the client gave: it may be a secret
-    const std::string text = render(kept), name = entry.id + ".json";
-    co_return co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(origins(ground_)));
-        return replace_file_at(directory.get(), name, text, 0600);
-    });
+    return origins_.save(entry.id + ".json", render(kept));
 }
 
 Task<BuildDefaults> Sandboxes::defaults_from(std::string origin)
@@ -60,7 +50,7 @@ Task<BuildDefaults> Sandboxes::defaults_from(std::string origin)
     if (!is_sandbox_id(origin)) co_return BuildDefaults{};
     if (const auto at = entries_.find(origin); at != entries_.end()) co_return defaults_of(*at->second);
     const auto kept = co_await ground_.pool.call([&]() -> Result<Entry> {
-        BERTH_TRY(const auto directory, open_directory(origins(ground_)));
+        BERTH_TRY(const auto directory, gate::open_directory(origins_.directory()));
         BERTH_TRY(const auto text, read_file_at(directory.get(), origin + ".json"));
         return parse_entry(text);
     });
@@ -73,7 +63,7 @@ Task<void> Sandboxes::drop_origins()
     std::set<std::string> used;
     for (const auto& [id, entry] : entries_) used.insert(id + ".json");
     (void)co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(origins(ground_)));
+        BERTH_TRY(const auto directory, gate::open_directory(origins_.directory()));
         BERTH_TRY(const auto all, ground_.berth.store().snapshots({}));
         for (const auto& one : all) used.insert(one.spec.name + ".json");
         BERTH_TRY(const auto names, list_names(directory.get()));

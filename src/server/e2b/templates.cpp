@@ -23,21 +23,6 @@ constexpr Bytes kLargestLog = 64_MiB;
 
 std::string directory_of(const gate::Ground& ground) { return ground.berth.data() + "/e2b/templates"; }
 
-Result<UniqueFd> open_directory(const std::string& path)
-{
-    BERTH_CHECK(make_dirs(path, 0700));
-    UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) return fail_errno("opening {}", path);
-    return directory;
-}
-
-Status remove_name(int directory, const std::string& name)
-{
-    if (::unlinkat(directory, name.c_str(), 0) != 0 && errno != ENOENT)
-        return fail_errno("removing {}", name);
-    return {};
-}
-
 std::string make_uuid()
 {
     auto digits = random_hex(16);
@@ -56,27 +41,20 @@ Result<std::string> clean_tag(const std::string& tag)
 
 } // namespace
 
+Templates::Templates(gate::Ground& ground) : ground_(ground), documents_(ground.pool, directory_of(ground)) {}
+
 std::string note_of(const Build& build) { return fmt::format("{}{}", kTemplateNote, build.id); }
 
 Task<Status> Templates::save(const Built& built)
 {
-    const std::string text = render(built);
-    const std::string name = built.id + ".json";
-    co_return co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-        return replace_file_at(directory.get(), name, text, 0600);
-    });
+    return documents_.save(built.id + ".json", render(built));
 }
 
 Task<Status> Templates::keep_log(const Build& build)
 {
     std::string text;
     for (const auto& line : build.log) text += json::dump(line_json(line)) + "\n";
-    const std::string name = build.id + ".log";
-    co_return co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-        return replace_file_at(directory.get(), name, text, 0600);
-    });
+    return documents_.save(build.id + ".log", std::move(text));
 }
 
 Task<Result<std::vector<BuildLine>>> Templates::log(BuildPtr build)
@@ -85,7 +63,7 @@ Task<Result<std::vector<BuildLine>>> Templates::log(BuildPtr build)
         co_return build->log;
     const std::string name = build->id + ".log";
     co_return co_await ground_.pool.call([&]() -> Result<std::vector<BuildLine>> {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
+        BERTH_TRY(const auto directory, gate::open_directory(documents_.directory()));
         auto text = read_file_at(directory.get(), name, kLargestLog);
         if (!text && text.error().code == Code::NotFound) return std::vector<BuildLine>{};
         if (!text) return std::unexpected(std::move(text).error());
@@ -121,7 +99,7 @@ Task<Status> Templates::load()
 {
     std::vector<Built> found;
     BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
+        BERTH_TRY(const auto directory, gate::open_directory(documents_.directory()));
         BERTH_TRY(const auto names, list_names(directory.get()));
         for (const auto& name : names) {
             if (!name.ends_with(".json")) continue;
@@ -255,11 +233,7 @@ Task<Status> Templates::drop_unnamed(Built& built)
         if (left <= kMostBuilds) continue;
         --left;
         std::erase(built.builds, build);
-        const std::string name = build->id + ".log";
-        BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
-            BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-            return remove_name(directory.get(), name);
-        }));
+        BERTH_CO_CHECK(co_await documents_.remove(build->id + ".log"));
     }
     co_return Status{};
 }
@@ -283,13 +257,9 @@ Task<Status> Templates::finish(One one)
         built->tagged[tag] = build->finished;
     }
     build->state = ready ? BuildState::Ready : BuildState::Error;
-    const std::string text = render(*built);
+    std::string text = render(*built);
     build->state = BuildState::Building;
-    const std::string name = built->id + ".json";
-    BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-        return replace_file_at(directory.get(), name, text, 0600);
-    }));
+    BERTH_CO_CHECK(co_await documents_.save(built->id + ".json", std::move(text)));
     build->state = ready ? BuildState::Ready : BuildState::Error;
     BERTH_CO_CHECK(co_await drop_unnamed(*built));
     co_return co_await save(*built);
@@ -337,11 +307,8 @@ Task<Status> Templates::remove(BuiltPtr built)
         if (build->state != BuildState::Waiting)
             BERTH_CO_CHECK(co_await clear(build, "its template is removed"));
     }
-    BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-        for (const auto& build : builds) BERTH_CHECK(remove_name(directory.get(), build->id + ".log"));
-        return remove_name(directory.get(), built->id + ".json");
-    }));
+    for (const auto& build : builds) BERTH_CO_CHECK(co_await documents_.remove(build->id + ".log"));
+    BERTH_CO_CHECK(co_await documents_.remove(built->id + ".json"));
     templates_.erase(built->id);
     co_return Status{};
 }

@@ -5,6 +5,7 @@
 
 #include "server/e2b/built.hpp"
 #include "server/e2b/template_name.hpp"
+#include "server/gate/documents.hpp"
 #include "server/gate/face.hpp"
 
 namespace berth::e2b {
@@ -13,7 +14,7 @@ namespace berth::e2b {
 /// end well leaves neither. For the server's one thread.
 class Templates {
 public:
-    explicit Templates(gate::Ground& ground) : ground_(ground) {}
+    explicit Templates(gate::Ground& ground);
 
     /// Reads what an earlier server left; builds it did not finish have failed.
     Task<Status> load();
@@ -53,6 +54,7 @@ private:
     Task<Status> keep_log(const Build& build);
 
     gate::Ground& ground_;
+    gate::Documents documents_;
     std::map<std::string, BuiltPtr, std::less<>> templates_; ///< by id
 };
 

@@ -27,14 +27,6 @@ constexpr std::size_t kLongestName = 128;
 
 std::string directory_of(const gate::Ground& ground) { return ground.berth.data() + "/e2b/volumes"; }
 
-Result<UniqueFd> open_directory(const std::string& path)
-{
-    BERTH_CHECK(make_dirs(path, 0700));
-    UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) return fail_errno("opening {}", path);
-    return directory;
-}
-
 std::string shared_name(const std::string& id) { return std::string(volumes::kShared) + id; }
 
 volumes::Known known_of(const std::string& id)
@@ -78,6 +70,8 @@ bool is_clean(const std::string& path)
 
 } // namespace
 
+Volumes::Volumes(gate::Ground& ground) : ground_(ground), documents_(ground.pool, directory_of(ground)) {}
+
 Task<Status> Volumes::save(const KeptVolume& volume)
 {
     json::Object out;
@@ -86,19 +80,14 @@ Task<Status> Volumes::save(const KeptVolume& volume)
     out["name"] = volume.name;
     out["token"] = volume.token;
     out["going"] = volume.going;
-    const std::string text = json::dump(out) + "\n";
-    const std::string name = volume.id + ".json";
-    co_return co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-        return replace_file_at(directory.get(), name, text, 0600);
-    });
+    return documents_.save(volume.id + ".json", json::dump(out) + "\n");
 }
 
 Task<Status> Volumes::load()
 {
     std::vector<KeptVolume> found;
     BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
+        BERTH_TRY(const auto directory, gate::open_directory(documents_.directory()));
         BERTH_TRY(const auto names, list_names(directory.get()));
         for (const auto& name : names) {
             if (!name.ends_with(".json")) continue;
@@ -189,11 +178,9 @@ Task<Status> Volumes::finish_removal(VolumePtr volume)
     BERTH_CO_CHECK(co_await ground_.pool.call([&]() -> Status {
         BERTH_CHECK(volumes::remove_unused(store, data, known, false));
         hooks::kill_point("volume gone");
-        BERTH_TRY(const auto directory, open_directory(directory_of(ground_)));
-        if (::unlinkat(directory.get(), (volume->id + ".json").c_str(), 0) != 0 && errno != ENOENT)
-            return fail_errno("forgetting volume {}", volume->id);
         return {};
     }));
+    BERTH_CO_CHECK(co_await documents_.remove(volume->id + ".json"));
     volumes_.erase(volume->id);
     co_return Status{};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "protocol/e2b/sandbox.hpp"
+#include "server/gate/documents.hpp"
 #include "server/gate/face.hpp"
 
 namespace berth::e2b {
@@ -27,7 +28,7 @@ using VolumePtr = std::shared_ptr<KeptVolume>; ///< shared: a request outlives i
 /// server's one thread.
 class Volumes {
 public:
-    explicit Volumes(gate::Ground& ground) : ground_(ground) {}
+    explicit Volumes(gate::Ground& ground);
 
     Task<Status> load();
     /// Conflict: the tenant has one of that name.
@@ -58,6 +59,7 @@ private:
     Task<Status> finish_removal(VolumePtr volume);
 
     gate::Ground& ground_;
+    gate::Documents documents_;
     std::map<std::string, VolumePtr, std::less<>> volumes_;
 };
 

@@ -26,7 +26,7 @@ run_ctest=(ctest -j"$(nproc)" --timeout 300 --output-on-failure)
 
 export BERTH_MATRIX=$reports/matrix
 say "running the tests as $(id -un)"
-"${run_ctest[@]}" --test-dir "$build" --output-junit "$reports/$(id -un).xml" "$@" || true
+tools/dev/reaping "${run_ctest[@]}" --test-dir "$build" --output-junit "$reports/$(id -un).xml" "$@" || true
 passes=("$reports/$(id -un).xml")
 
 if [[ $EUID -eq 0 ]]; then
@@ -34,7 +34,7 @@ if [[ $EUID -eq 0 ]]; then
     # only refers to the build serves as well.
     say "running the tests labelled user as an ordinary user"
     # shellcheck disable=SC2016  # expanded by the inner shell
-    tools/dev/as-user bash -c '
+    tools/dev/reaping tools/dev/as-user bash -c '
         mkdir "$HOME/ctest" && echo "subdirs(\"$1\")" >"$HOME/ctest/CTestTestfile.cmake"
         shift
         "$@" --test-dir "$HOME/ctest" --output-junit "$HOME/report.xml" || true

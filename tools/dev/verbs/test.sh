@@ -22,7 +22,8 @@ link_programs
 build=$TREE/build/$preset
 reports=$(mktemp -d)
 trap 'rm -rf "$reports"' EXIT
-run_ctest=(ctest -j"$(nproc)" --timeout 300 --output-on-failure)
+# Two for a core: many of them wait, for an engine, a deadline or a disk.
+run_ctest=(ctest -j"$((2 * $(nproc)))" --timeout 300 --output-on-failure)
 
 export BERTH_MATRIX=$reports/matrix
 say "running the tests as $(id -un)"

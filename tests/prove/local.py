@@ -202,7 +202,7 @@ def a_sandbox_is_handed_out_proven(place: Place) -> None:
 
 def a_killed_proof_leaves_nothing_for_long(place: Place) -> None:
     box = place.create()
-    before = {n for n in os.listdir("/tmp") if n.startswith("berth-prove-")}
+    before = place.baits()
     child = subprocess.Popen([place.program, "policy", "prove", box], env=place.environment, stdout=subprocess.DEVNULL)
     data = place.root / "data"
     deadline = time.monotonic() + 60
@@ -211,10 +211,11 @@ def a_killed_proof_leaves_nothing_for_long(place: Place) -> None:
     child.kill()
     child.wait()
     left = list(data.glob("berth-prove-*"))
+    assert {os.path.realpath(one.read_text()) for one in data.glob("berth-prove-*/other")} <= {os.path.realpath(one) for one in place.baits()}
     receipt = place.prove(box)
     assert receipt["held"], wrong(receipt)
     assert not list(data.glob("berth-prove-*")), left
-    assert {n for n in os.listdir("/tmp") if n.startswith("berth-prove-")} == before
+    assert place.baits() == before
     place.well("rm", box)
 
 
@@ -242,9 +243,9 @@ def main() -> int:
                   nobody_answers_in_its_name, one_proof_at_a_time, a_sandbox_is_handed_out_proven,
                   a_killed_proof_leaves_nothing_for_long, bad_words_are_refused, every_backend_explains_itself):
         with Place(sys.argv[1]) as place:
-            before = set(os.listdir("/tmp"))
+            before = place.baits()
             check(place)
-            left = {n for n in set(os.listdir("/tmp")) - before if n.startswith("berth-prove-") and "test" not in n}
+            left = place.baits() - before
             assert not left, left
             assert not list(pathlib.Path(place.root / "data").glob("berth-prove-*"))
         print(f"ok {check.__name__}", flush=True)

@@ -9,6 +9,13 @@ import tempfile
 EXIT_NOT_HELD = 6
 
 
+def owner_of(path: pathlib.Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except FileNotFoundError:  # another's, who has ended
+        return None
+
+
 class Place:
     """A state directory and a workspace of their own, gone afterwards with every sandbox."""
 
@@ -16,8 +23,11 @@ class Place:
         self.program = program
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="berth-prove-test-"))
         self.root.chmod(0o755)
+        self.tmp = self.root / "tmp"
+        self.tmp.mkdir()
+        self.tmp.chmod(0o1777)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("E2B_", "BERTH_"))}
-        self.environment = {**kept, "BERTH_DATA": str(self.root / "data"), **environment}
+        self.environment = {**kept, "BERTH_DATA": str(self.root / "data"), "TMPDIR": str(self.tmp), **environment}
 
     def __enter__(self):
         return self
@@ -47,6 +57,12 @@ class Place:
         done = self.run("policy", "prove", ref, "--json", **more)
         assert done.returncode == code, (done.returncode, wrong_of(done.stdout), done.stderr)
         return json.loads(done.stdout)
+
+    def baits(self) -> set[str]:
+        """What proofs of this user have put where everybody may go: our own TMPDIR, or /tmp where others do not reach that."""
+        reached = all(one.stat().st_mode & 1 for one in (self.tmp, *self.tmp.parents))
+        found = (self.tmp if reached else pathlib.Path("/tmp")).glob("berth-prove-*")
+        return {str(one) for one in found if "test" not in one.name and owner_of(one) == os.geteuid()}
 
     def workspace(self) -> pathlib.Path:
         """A project with git in two depths, as agents find it."""

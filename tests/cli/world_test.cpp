@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <sstream>
@@ -130,6 +131,21 @@ TEST(Workdir, ThatTheUserMayNotEnterIsNamed)
     const auto ended = berth({"run", "--workdir", "/root", "--", "true"});
     EXPECT_EQ(ended.code, 125);
     EXPECT_EQ(ended.err, "berth: working directory /root of user user: Permission denied\n");
+}
+
+TEST(Umask, IsItsOwnWhateverOursIs)
+{
+    const std::string look = "umask; pwd; touch file && stat -c %a file / /etc /home/user";
+    const std::string expected = "0022\n/home/user\n644\n755\n755\n755\n";
+    for (const mode_t ours : {0022, 0077, 0000}) {
+        const auto ended =
+            run({.args = {"run", "--", "sh", "-c", look}, .in_child = [ours] { ::umask(ours); }});
+        EXPECT_EQ(ended.out, expected) << ended.err;
+        const auto made = run({.args = {"create", "-q"}, .in_child = [ours] { ::umask(ours); }});
+        const auto box = trimmed(made.out);
+        EXPECT_EQ(berth({"exec", box, "--", "sh", "-c", look}).out, expected) << made.err;
+        EXPECT_EQ(berth({"rm", box}).code, 0);
+    }
 }
 
 TEST(Hostname, IsTheNameOfTheSandbox)

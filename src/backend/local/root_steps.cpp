@@ -186,6 +186,8 @@ void add_home(sys::StepList& list, const Plan& plan, sys::Slot parent)
 void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot user_namespace)
 {
     stage(list, parent, "mounting the sandbox's own file system");
+    // Ours may be 077, and neither what is made here nor what is run in it has anything to do with that.
+    list.umask(022);
     list.make_private();
     const auto inodes = std::max<std::uint64_t>(16384, plan.disk.count / 16384);
     list.mount("tmpfs", plan.state->mount_point(), "tmpfs", MS_NOSUID | MS_NODEV,

@@ -10,6 +10,7 @@
 #include "base/io.hpp"
 #include "image/accounts.hpp"
 #include "image/etc_copy.hpp"
+#include "image/host_names.hpp"
 #include "image/layer.hpp"
 
 namespace berth::image {
@@ -116,11 +117,8 @@ Status make_etc(const Layer& layer, int host_root, const Progress& progress)
     BERTH_CHECK(layer.file("etc/passwd", passwd_file(bash ? "/bin/bash" : "/bin/sh"), 0644));
     BERTH_CHECK(layer.file("etc/group", group_file(), 0644));
     BERTH_CHECK(layer.file("etc/nsswitch.conf", nsswitch_file(), 0644));
-    BERTH_CHECK(layer.file("etc/hostname", "sandbox\n", 0644));
-    BERTH_CHECK(layer.file("etc/hosts",
-                           "127.0.0.1\tlocalhost sandbox\n"
-                           "::1\tlocalhost ip6-localhost ip6-loopback\n",
-                           0644));
+    BERTH_CHECK(layer.file(kHostNamePath, host_name_file("sandbox"), 0644));
+    BERTH_CHECK(layer.file(kHostsPath, hosts_file("sandbox"), 0644));
     BERTH_CHECK(layer.file("etc/resolv.conf", "", 0644));
     // Every sandbox gets its own when it is made.
     BERTH_CHECK(layer.file("etc/machine-id", "", 0444));

@@ -48,6 +48,30 @@ TEST_F(Snapshot, DocumentTellsCopyBytesAndTime)
     EXPECT_GE(told.at("notes").as_array().size(), 1u);
 }
 
+TEST_F(Fork, IsCalledByItsOwnNameInItsFiles)
+{
+    const auto id = create({"--name", "first"});
+    const auto told = [](const std::string& ref) {
+        return berth({"exec", ref, "--", "sh", "-c", "cat /etc/hostname; head -1 /etc/hosts"}).out;
+    };
+    EXPECT_EQ(told(id), "first\n127.0.0.1\tlocalhost first\n");
+    ASSERT_EQ(berth({"fork", id, "--name", "second"}).code, 0);
+    EXPECT_EQ(told("second"), "second\n127.0.0.1\tlocalhost second\n");
+    ASSERT_EQ(berth({"restore", take(id), "--new", "--key", "third"}).code, 0);
+    EXPECT_EQ(told("third"), "sandbox\n127.0.0.1\tlocalhost sandbox\n");
+}
+
+TEST_F(Fork, LeavesLinesOfHostsThatSomebodyAdded)
+{
+    if (!is_root()) GTEST_SKIP() << "an ordinary user's sandboxes have one account: sudo ./dev test -R cli";
+    const auto id = create({"--name", "first"});
+    const auto added =
+        berth({"exec", id, "--user", "root", "--", "sh", "-c", "echo 127.0.0.1 mine >> /etc/hosts"});
+    ASSERT_EQ(added.code, 0) << added.err;
+    ASSERT_EQ(berth({"fork", id, "--name", "second"}).code, 0);
+    EXPECT_THAT(berth({"exec", "second", "--", "cat", "/etc/hosts"}).out, HasSubstr("127.0.0.1 mine\n"));
+}
+
 TEST_F(Snapshot, OfAKindNobodyMakesNamesThoseThatAreMade)
 {
     const auto id = create();

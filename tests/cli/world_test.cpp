@@ -14,6 +14,7 @@ namespace berth::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 using testing::UnorderedElementsAre;
 
 std::vector<std::string> lines(const std::string& text)
@@ -152,6 +153,18 @@ TEST(Hostname, IsTheNameOfTheSandbox)
 {
     EXPECT_EQ(shell({}, "cat /proc/sys/kernel/hostname").out, "sandbox\n");
     EXPECT_EQ(shell({"--name", "my-box"}, "cat /proc/sys/kernel/hostname").out, "my-box\n");
+}
+
+TEST(Hostname, IsFoundInTheFilesThatTellIt)
+{
+    const std::string look =
+        "cat /etc/hostname; head -1 /etc/hosts; stat -c %a /etc/hosts /etc; getent hosts $(uname -n)";
+    const auto usual = shell({}, look);
+    EXPECT_THAT(usual.out, StartsWith("sandbox\n127.0.0.1\tlocalhost sandbox\n644\n755\n127.0.0.1"));
+    const auto named =
+        run({.args = {"run", "--name", "my-box", "--", "sh", "-c", look}, .in_child = [] { ::umask(0077); }});
+    EXPECT_THAT(named.out, StartsWith("my-box\n127.0.0.1\tlocalhost my-box\n644\n755\n127.0.0.1"))
+        << named.err;
 }
 
 TEST(Label, IsTakenAndMustBeAPair)

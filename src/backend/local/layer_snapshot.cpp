@@ -76,7 +76,7 @@ Status freeze(Taking& taking, const std::string& layer, const sys::GroupPlaces& 
     BERTH_CHECK(freeze_uppers(taking.state, taking.directory, layer));
     hooks::kill_point("snapshot: layer named");
     instance.stack.insert(instance.stack.begin(), layer);
-    BERTH_CHECK(make_uppers(taking.state, taking.directory, instance.stack, MachineId::Kept));
+    BERTH_CHECK(make_uppers(taking.state, taking.directory, instance.stack));
     hooks::kill_point("snapshot: layers made");
     instance.freezing.clear();
     return {};

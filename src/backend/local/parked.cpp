@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "backend/local/environment.hpp"
+#include "backend/local/host_files.hpp"
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/layer_manifest.hpp"
 #include "backend/local/snapshot_base.hpp"
@@ -143,10 +144,13 @@ Status Parked::become(const SandboxSpec& spec, const Sandbox::Options& options)
     hooks::kill_point("claim: it fits");
     BERTH_CHECK(set_limits(spec));
     auto& have = *sandbox_.prepared_;
-    if (const auto name = host_name(spec); name != host_name(have.spec))
+    if (const auto name = host_name(spec); name != host_name(have.spec)) {
+        const bool own = have.identity.mode == IdMode::Own;
         BERTH_CHECK(sys::set_host_name(sandbox_.pidfd_.get(), name,
-                                       have.identity.mode == IdMode::Own ? sys::Through::ItsUserNamespace
-                                                                         : sys::Through::Ours));
+                                       own ? sys::Through::ItsUserNamespace : sys::Through::Ours));
+        BERTH_TRY(const auto files, sandbox_.files(own ? "" : "root"));
+        BERTH_CHECK(rename_host_files(files, spec));
+    }
     hooks::kill_point("claim: named");
     have.spec = spec;
     instance_.spec = spec;

@@ -37,7 +37,7 @@ Status finish_freeze(const StateDir& state, int directory, Instance& instance)
         Stack stack = instance.stack;
         stack.insert(stack.begin(), instance.freezing);
         if (::faccessat(directory, "fs", F_OK, AT_SYMLINK_NOFOLLOW) != 0)
-            BERTH_CHECK(make_uppers(state, directory, stack, MachineId::Kept));
+            BERTH_CHECK(make_uppers(state, directory, stack));
         instance.stack = std::move(stack);
     }
     instance.freezing.clear();

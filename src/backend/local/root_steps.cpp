@@ -15,6 +15,7 @@
 #include <cstdlib>
 
 #include "backend/local/bound_usr.hpp"
+#include "backend/local/host_files.hpp"
 #include "backend/local/plan.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
@@ -91,6 +92,8 @@ void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
         // A machine id of its own; the directory above it shows through from the skeleton.
         list.mkdir_owned("u1/etc", 0755, owner, owner);
         list.make_file("u1/etc/machine-id", random_hex(16) + "\n", 0444, owner, owner);
+        for (const auto& file : host_files(*plan.state, plan.stack, *plan.spec))
+            list.make_file("u1/" + file.path, file.text, 0644, owner, owner);
         if (needs_user_local(plan)) add_user_local(list, "u2");
         return;
     }

@@ -96,8 +96,7 @@ Result<Sandbox::Made> Sandbox::make(const StateDir& state, const SandboxSpec& sp
     hooks::kill_point("sandbox recorded");
     instance.in_memory = options.storage == Storage::Memory;
     instance.synced = system_clock().now();
-    if (!instance.in_memory)
-        BERTH_CHECK(make_uppers(state, directory.get(), instance.stack, MachineId::Fresh));
+    if (!instance.in_memory) BERTH_CHECK(make_uppers(state, directory.get(), instance.stack, spec));
     BERTH_TRY(auto booted,
               boot(state, native, directory.get(), instance, std::move(grounds), recorded, options.spawner));
     undo.dismiss();

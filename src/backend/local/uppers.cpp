@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "backend/local/host_files.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/unique_fd.hpp"
@@ -63,9 +64,16 @@ Result<UniqueFd> open_directory(int at, const char* name)
     return fd;
 }
 
-} // namespace
+Status make_etc_file(int files, const std::string& name, std::string_view text, mode_t mode)
+{
+    const UniqueFd file(
+        ::openat(files, ("u1/" + name).c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode));
+    if (!file || ::fchmod(file.get(), mode) != 0) return fail_errno("creating /{}", name);
+    return write_all(file.get(), text);
+}
 
-Status make_uppers(const StateDir& state, int directory, const Stack& stack, MachineId id)
+/// `fresh`: of a new sandbox.
+Status make(const StateDir& state, int directory, const Stack& stack, const SandboxSpec* fresh)
 {
     BERTH_TRY(const auto layers, open_layers(state));
     if (::mkdirat(directory, kNewFiles, 0755) != 0) {
@@ -77,16 +85,27 @@ Status make_uppers(const StateDir& state, int directory, const Stack& stack, Mac
     for (const char* name : {"u1", "u2"})
         BERTH_CHECK(make_directory_like(files.get(), name, shown_from(layers.get(), stack, name)));
     BERTH_CHECK(make_work_directories(files.get()));
-    if (id == MachineId::Fresh) {
+    if (fresh != nullptr) {
         BERTH_CHECK(make_directory_like(files.get(), "u1/etc", shown_from(layers.get(), stack, "u1/etc")));
-        const UniqueFd file(
-            ::openat(files.get(), "u1/etc/machine-id", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444));
-        if (!file || ::fchmod(file.get(), 0444) != 0) return fail_errno("creating the machine id");
-        BERTH_CHECK(write_all(file.get(), random_hex(16) + "\n"));
+        BERTH_CHECK(make_etc_file(files.get(), "etc/machine-id", random_hex(16) + "\n", 0444));
+        for (const auto& file : host_files(state, stack, *fresh))
+            BERTH_CHECK(make_etc_file(files.get(), file.path, file.text, 0644));
     }
     if (::renameat2(directory, kNewFiles, directory, kFiles, RENAME_NOREPLACE) != 0)
         return fail_errno("naming the layers of a sandbox");
     return {};
+}
+
+} // namespace
+
+Status make_uppers(const StateDir& state, int directory, const Stack& stack)
+{
+    return make(state, directory, stack, nullptr);
+}
+
+Status make_uppers(const StateDir& state, int directory, const Stack& stack, const SandboxSpec& spec)
+{
+    return make(state, directory, stack, &spec);
 }
 
 Status sync_file_system(int directory)

@@ -2,17 +2,19 @@
 
 #include "backend/local/layers.hpp"
 #include "base/result.hpp"
+#include "core/sandbox_spec.hpp"
 
 namespace berth::local {
 
 // The writable layers of an instance: `fs/u1` of its root, `fs/u2` of its /usr, and the work directories
 // of the two overlays beside them. On disk they hold the sandbox's own ids.
 
-/// Whether the machine id is a new one: in a sandbox of its own, not in one that goes on.
-enum class MachineId { Fresh, Kept };
-
-/// Empty ones on top of `stack`. All there at once, under the name `fs`, or not at all.
-[[nodiscard]] Status make_uppers(const StateDir& state, int directory, const Stack& stack, MachineId id);
+/// Empty ones on top of `stack`, for a sandbox that goes on. All there at once, under the name `fs`, or not
+/// at all.
+[[nodiscard]] Status make_uppers(const StateDir& state, int directory, const Stack& stack);
+/// For a new one: with a machine id and a host name of its own.
+[[nodiscard]] Status make_uppers(const StateDir& state, int directory, const Stack& stack,
+                                 const SandboxSpec& spec);
 
 /// All that was written to the file system the directory lies on is on the disk.
 [[nodiscard]] Status sync_file_system(int directory);

@@ -37,7 +37,7 @@ std::string page_of(const Receipt& receipt, bool all)
             table.add({printable(one.rule, 40), printable(one.probe, 60), std::string(to_string(one.must)),
                        printable(one.user), in_words(one), printable(one.saw, 80)});
     if (all || !receipt.held()) out += table.text() + "\n";
-    Table rules({"RULE", "REFUSED", "PASSED", "ABSENT", "WRONG"});
+    Table rules({"RULE", "TIER", "REFUSED", "PASSED", "ABSENT", "WRONG"});
     std::vector<std::string> names;
     for (const auto& one : receipt.probes)
         if (std::ranges::find(names, one.rule) == names.end()) names.push_back(one.rule);
@@ -49,7 +49,10 @@ std::string page_of(const Receipt& receipt, bool all)
         const auto held = [](prove::Must must) {
             return [must](const Tried& one) { return one.verdict == Verdict::Held && one.must == must; };
         };
-        rules.add({printable(name, 60), count(held(prove::Must::Fail)), count(held(prove::Must::Pass)),
+        const auto* const promise = receipt.promise(name);
+        rules.add({printable(name, 60),
+                   promise == nullptr ? "-" : std::string(policy::to_string(promise->tier)),
+                   count(held(prove::Must::Fail)), count(held(prove::Must::Pass)),
                    count([](const Tried& one) { return one.verdict == Verdict::Absent; }),
                    count([](const Tried& one) {
                        return one.verdict == Verdict::NotHeld || one.verdict == Verdict::Unclear;

@@ -10,6 +10,7 @@
 
 #include "base/ids.hpp"
 #include "base/strings.hpp"
+#include "core/admit.hpp"
 #include "core/exec_programs.hpp"
 #include "prove/bed.hpp"
 #include "prove/canary.hpp"
@@ -282,6 +283,9 @@ Task<Result<Receipt>> prove(Backend& backend, SandboxHandle sandbox, SandboxSpec
     receipt.policy = spec.policy.name;
     receipt.policy_hash = policy_hash(spec.policy);
     receipt.time = system_clock().now();
+    const auto holds = backend.capabilities().holds;
+    for (auto& line : policy::explain(policy::demands(spec.policy, accepted_tier(holds)), holds))
+        receipt.rules.push_back({std::move(line.demand.why), line.holding.tier, std::move(line.holding.how)});
     BERTH_CO_TRY(const auto canary, Canary::put_up(wish.data));
     Proof proof(backend, std::move(sandbox), std::move(spec));
     BERTH_CO_CHECK(co_await proof.run(canary.bait(), receipt));

@@ -39,6 +39,12 @@ std::string Receipt::failure() const
                        to_string(found->must), found->saw);
 }
 
+const Promised* Receipt::promise(std::string_view rule) const
+{
+    const auto found = std::ranges::find(rules, rule, &Promised::rule);
+    return found == rules.end() ? nullptr : &*found;
+}
+
 void tell_hollow_rules(Receipt& receipt)
 {
     std::vector<std::string> rules;
@@ -72,6 +78,11 @@ json::Object to_json(const Receipt& receipt)
     out["kernel"] = receipt.kernel;
     out["time"] = rfc3339(receipt.time);
     out["held"] = receipt.held();
+    json::Array rules;
+    for (const auto& one : receipt.rules)
+        rules.emplace_back(json::Object{
+            {"rule", one.rule}, {"tier", std::string_view(policy::to_string(one.tier))}, {"how", one.how}});
+    out["rules"] = std::move(rules);
     json::Array probes;
     for (const auto& one : receipt.probes) {
         json::Object probe;

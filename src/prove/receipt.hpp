@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "base/json.hpp"
+#include "policy/demand.hpp"
 #include "prove/probe.hpp"
 
 namespace berth::prove {
@@ -30,6 +31,13 @@ struct Tried {
     std::string saw;   ///< "opening it to write: EROFS"
 };
 
+/// Where the backend says that a rule is held, which the probes of that rule tried.
+struct Promised {
+    std::string rule; ///< in the words of policy::Demand
+    policy::Tier tier = policy::Tier::None;
+    std::string how;
+};
+
 /// What was found out about one instance at one time.
 struct Receipt {
     std::string id; ///< "rcpt_…"
@@ -40,6 +48,7 @@ struct Receipt {
     std::string policy_hash;
     std::string kernel; ///< as the prober saw it: release and machine
     WallTime time{};
+    std::vector<Promised> rules; ///< of the policy, in its order
     std::vector<Tried> probes;
     std::vector<Untried> untried;
 
@@ -47,6 +56,8 @@ struct Receipt {
     [[nodiscard]] bool held() const;
     /// The first probe that did, in words; empty: none.
     [[nodiscard]] std::string failure() const;
+    /// Null: what no policy may give away has no rule of its own.
+    [[nodiscard]] const Promised* promise(std::string_view rule) const;
 };
 
 /// Of everything but the name, which is for people.

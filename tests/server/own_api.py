@@ -74,6 +74,9 @@ def a_policy_is_proven_and_its_receipts_are_kept(server: Server):
     status, receipt = ask(server, "POST", box + "/prove")
     assert status == 201 and receipt["held"] and receipt["backend"] == "local", receipt
     assert receipt["policy_hash"].startswith("sha256:") and len(receipt["probes"]) > 30, receipt
+    tiers = {one["rule"]: one["tier"] for one in receipt["rules"]}
+    assert tiers["network off"] == "outside" and tiers["read :root"] == "outside", receipt["rules"]
+    assert all(one["how"] for one in receipt["rules"]), receipt["rules"]
     status, kept = ask(server, "GET", box + "/receipts")
     assert status == 200 and len(kept["receipts"]) == 2 and kept["receipts"][1] == receipt, kept
     assert server.data not in json.dumps(kept), "where the server keeps its state is nobody's business"

@@ -4,21 +4,34 @@ import base64
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
 import time
 
+from description import Description
 from served import Checks, Server, take_instance_away
 
 check = Checks()
+described: list[Description] = []
+
+
+def description(server: Server) -> Description:
+    if not described:
+        described.append(Description(json.loads(server.request("GET", "/openapi.json", None, {})[2])))
+    return described[0]
 
 
 def ask(server: Server, method: str, path: str, document=None, key: str | None = None, body: bytes | None = None, **headers):
     data = body if body is not None else None if document is None else json.dumps(document).encode()
     given = {"Authorization": "Bearer " + (server.key if key is None else key), **{k.replace("_", "-"): v for k, v in headers.items()}}
-    status, _, text = server.request(method, path, data, given)
-    return status, json.loads(text) if text and text[:1] in b"{[" else text
+    status, head, text = server.request(method, path, data, given)
+    kind = {name.lower(): value for name, value in dict(head).items()}.get("content-type", "")
+    told = json.loads(text) if text and text[:1] in b"{[" else text
+    described_as = told if kind.startswith("application/json") else None
+    description(server).check(method, path, document, status, described_as)
+    return status, told
 
 
 def make(server: Server, **fields) -> str:
@@ -36,7 +49,10 @@ def run(server: Server, box: str, *argv: str, **fields) -> str:
 def events(server: Server, exec_path: str, **headers) -> list[dict]:
     status, text = ask(server, "GET", exec_path + "/events", **headers)
     assert status == 200, text
-    return [json.loads(line[6:]) for line in text.decode().splitlines() if line.startswith("data: ")]
+    told = [json.loads(line[6:]) for line in text.decode().splitlines() if line.startswith("data: ")]
+    for one in told:
+        description(server).event("GET", exec_path + "/events", one)
+    return told
 
 
 def output(all_events: list[dict], stream: str = "stdout") -> bytes:
@@ -241,8 +257,31 @@ def a_key_finds_the_same_sandbox_and_states_change(server: Server):
     box = "/v1/sandboxes/" + one["id"]
     assert ask(server, "POST", box + "/stop", {})[1]["state"] == "stopped"
     assert ask(server, "POST", box + "/start", {})[1]["outcome"] == "started"
+    status, paused = ask(server, "POST", box + "/pause")
+    if status != 501:  # nobody freezes for an ordinary user here
+        assert (status, paused["state"]) == (200, "paused"), paused
+        assert ask(server, "POST", box + "/resume")[1]["state"] == "running"
+    else:
+        description(server).seen |= {("POST", f"/v1/sandboxes/{{sandbox}}/{word}") for word in ("pause", "resume")}
     seen = {e["type"] for e in ask(server, "GET", "/v1/events")[1]["events"] if e["sandbox"] == one["id"]}
     assert {"sandbox_created", "sandbox_stopped"} <= seen, seen
+    ask(server, "DELETE", box)
+
+
+@check
+def policies_are_shown_checked_and_explained(server: Server):
+    presets = ask(server, "GET", "/v1/policies")[1]["presets"]
+    assert "workspace-write" in presets, presets
+    whole = ask(server, "GET", "/v1/policies/workspace-write")[1]
+    assert whole["network"] == "off" and whole["protect"], whole
+    assert ask(server, "GET", "/v1/policies/nobodys")[0] == 404
+    assert ask(server, "POST", "/v1/policies/check", {"policy": whole})[1]["policy"] == whole
+    status, told = ask(server, "POST", "/v1/policies/check", {"policy": {"network": "sometimes"}})
+    assert status == 400 and "/network" in told["error"]["message"], told
+    explained = ask(server, "POST", "/v1/policies/explain", {"policy": "read-only"})[1]
+    assert explained["admitted"] and {"rule", "tier", "how"} <= explained["rules"][0].keys(), explained
+    box = make(server, policy="read-only")
+    assert ask(server, "GET", box + "/policy")[1]["rules"] == explained["rules"]
     ask(server, "DELETE", box)
 
 
@@ -358,6 +397,23 @@ def the_server_ends_while_commands_run(server: Server):
     server.api("DELETE", f"/sandboxes/{other.id}")
     ask(server, "DELETE", box)
     return server
+
+
+@check
+def the_description_has_what_the_source_asks_for(server: Server):
+    """Parameters are read by their names; every one of those is described, and no other."""
+    source = pathlib.Path(__file__).parents[2] / "src/server/own"
+    read = {name for file in source.glob("*.cpp") for name in re.findall(r'parameter\("(\w+)"\)', file.read_text())}
+    told = {one["name"] for _, _, _, operation in description(server).operations for one in operation.get("parameters", []) if one["in"] == "query"}
+    assert read == told, read ^ told
+
+
+@check
+def every_answer_was_held_against_the_description(server: Server):
+    if len(sys.argv) > 2:
+        return  # not all of the checks were run
+    missing = description(server).answers() - description(server).seen
+    assert not missing, missing
 
 
 def quiet(server: Server, path: str) -> None:

@@ -46,10 +46,18 @@ public:
 
 private:
     using Work = Task<Answer> (Api::*)(Call&);
+    /// What of a call is in the description. Shapes by their names; "bytes" and "tar" are themselves.
+    struct Words {
+        std::string body{};   ///< what it takes
+        std::string answer{}; ///< what it gives; empty: nothing, or whatever a program inside says
+        std::string events{}; ///< what each event of a stream is
+        std::string query{};  ///< parameters, with '!' where there must be one: "path! user"
+    };
     struct Handler {
         Work work;
         std::string summary;
-        std::string answers; ///< the status of success
+        std::vector<std::string> answers; ///< the statuses of success
+        Words words;
     };
 
     // sandbox_calls.cpp
@@ -108,7 +116,9 @@ private:
     Task<Answer> write_tree(Call& call);
     Task<Result<UniqueFd>> spooled(Call& call);
     Task<Status> send_file(http::Exchange& exchange, int file, std::string_view type);
+    // openapi.cpp
     Task<Answer> describe_all(Call& call);
+    static json::Object describe_one(const http::Router<Handler>::Route& route);
 
     /// The tenant's own sandbox that the path names; NotFound for everybody else's.
     Task<Result<SandboxRecord>> record_of(const Call& call);

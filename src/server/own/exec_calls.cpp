@@ -16,6 +16,7 @@
 #include "lifecycle/told_end.hpp"
 #include "server/own/api.hpp"
 #include "server/own/exec_words.hpp"
+#include "server/own/shapes.hpp"
 
 namespace berth::own {
 
@@ -30,7 +31,7 @@ constexpr std::size_t kInputLimit = std::size_t{16} << 20;
 
 Result<ExecSpec> read_exec(const json::Reader& reader)
 {
-    BERTH_CHECK(reader.only({"argv", "env", "workdir", "user", "stdin", "terminal", "timeout_seconds"}));
+    BERTH_CHECK(reader.only(members_of("NewExec")));
     ExecSpec out;
     BERTH_TRY(const auto argv, reader.at("argv"));
     BERTH_TRY(out.argv, argv.strings());
@@ -101,6 +102,7 @@ Result<std::chrono::milliseconds> grace_of(const http::RequestHead& head)
 
 Result<TerminalSize> read_size(const json::Reader& reader)
 {
+    BERTH_CHECK(reader.only(members_of("TerminalSize")));
     TerminalSize out;
     BERTH_TRY(const auto rows, reader.at("rows"));
     BERTH_TRY(const auto height, rows.integer(1, 65535));
@@ -245,7 +247,9 @@ Task<Answer> Api::send_signal(Call& call)
 {
     BERTH_CO_TRY(const auto record, co_await record_of(call));
     BERTH_CO_TRY(const auto body, co_await body_of(call));
-    BERTH_CO_TRY(const auto at, json::Reader(body).at("signal"));
+    const json::Reader reader(body);
+    BERTH_CO_CHECK(reader.only(members_of("Signal")));
+    BERTH_CO_TRY(const auto at, reader.at("signal"));
     BERTH_CO_TRY(const auto number, at.integer(1, SIGRTMAX));
     BERTH_CO_TRY(auto* const where, co_await lifecycle().backend(record.backend));
     BERTH_CO_CHECK(

@@ -3,6 +3,7 @@
 #include "lifecycle/documents.hpp"
 #include "policy/document.hpp"
 #include "server/own/api.hpp"
+#include "server/own/shapes.hpp"
 
 namespace berth::own {
 
@@ -36,7 +37,7 @@ Task<Answer> Api::check_policy(Call& call)
 {
     BERTH_CO_TRY(const auto body, co_await body_of(call));
     const json::Reader reader(body);
-    BERTH_CO_CHECK(reader.only({"policy"}));
+    BERTH_CO_CHECK(reader.only(members_of("PolicyWish")));
     BERTH_CO_TRY(const auto asked, read_policy(reader));
     json::Object out;
     out["valid"] = true;
@@ -48,7 +49,7 @@ Task<Answer> Api::explain_policy(Call& call)
 {
     BERTH_CO_TRY(const auto body, co_await body_of(call));
     const json::Reader reader(body);
-    BERTH_CO_CHECK(reader.only({"policy"}));
+    BERTH_CO_CHECK(reader.only(members_of("PolicyWish")));
     SandboxSpec spec;
     BERTH_CO_TRY(spec.policy, read_policy(reader));
     BERTH_CO_TRY(const auto* const where, co_await lifecycle().backend(ground_.backend));

@@ -9,6 +9,7 @@
 #include "policy/document.hpp"
 #include "server/gate/tenant.hpp"
 #include "server/own/api.hpp"
+#include "server/own/shapes.hpp"
 
 namespace berth::own {
 
@@ -61,8 +62,7 @@ Result<AcquireRequest> read_request(const json::Reader& reader, const std::strin
         BERTH_TRY(const auto name, only->string());
         if (name != "host") return only->refuse("only 'host' can be had through the server");
     }
-    BERTH_CHECK(reader.only({"template", "key", "env", "user", "workdir", "labels", "policy", "idle_seconds",
-                             "on_idle", "lifetime_seconds", "prove"}));
+    BERTH_CHECK(reader.only(members_of("NewSandbox")));
     AcquireRequest out;
     BERTH_TRY(const auto key, text_at(reader, "key"));
     // Tenants do not meet in their keys.
@@ -183,7 +183,7 @@ Task<Answer> Api::fork(Call& call)
     BERTH_CO_TRY(const auto record, co_await record_of(call));
     BERTH_CO_TRY(const auto body, co_await body_of(call));
     const json::Reader reader(body);
-    BERTH_CO_CHECK(reader.only({"count"}));
+    BERTH_CO_CHECK(reader.only(members_of("ForkWish")));
     ForkWish wish;
     BERTH_CO_TRY(const auto count, reader.find("count"));
     if (count) {
@@ -206,7 +206,7 @@ Task<Answer> Api::take_snapshot(Call& call)
     BERTH_CO_TRY(const auto record, co_await record_of(call));
     BERTH_CO_TRY(const auto body, co_await body_of(call));
     const json::Reader reader(body);
-    BERTH_CO_CHECK(reader.only({"note"}));
+    BERTH_CO_CHECK(reader.only(members_of("SnapshotWish")));
     SnapshotWish wish;
     BERTH_CO_TRY(wish.note, text_at(reader, "note"));
     BERTH_CO_TRY(const auto taken, co_await lifecycle().snapshot(record.id(), std::move(wish)));
@@ -219,7 +219,7 @@ Task<Answer> Api::prove(Call& call)
 {
     BERTH_CO_TRY(const auto record, co_await record_of(call));
     BERTH_CO_TRY(const auto body, co_await body_of(call));
-    BERTH_CO_CHECK(json::Reader(body).only({}));
+    BERTH_CO_CHECK(json::Reader(body).only(members_of("Nothing")));
     BERTH_CO_TRY(const auto receipt, co_await proving().prove(record.id()));
     co_return shown(201, prove::to_json(receipt));
 }
@@ -257,7 +257,7 @@ Task<Answer> Api::restore(Call& call)
     BERTH_CO_TRY(const auto snapshot, co_await snapshot_of(call));
     BERTH_CO_TRY(const auto body, co_await body_of(call));
     const json::Reader reader(body);
-    BERTH_CO_CHECK(reader.only({"backend"}));
+    BERTH_CO_CHECK(reader.only(members_of("RestoreWish")));
     RestoreWish wish{.as_new = true};
     BERTH_CO_TRY(wish.backend, text_at(reader, "backend"));
     // As with a new one: which backend costs whom what is the operator's to say.

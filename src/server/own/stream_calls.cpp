@@ -19,6 +19,7 @@
 #include "server/http/websocket.hpp"
 #include "server/own/api.hpp"
 #include "server/own/exec_words.hpp"
+#include "server/own/shapes.hpp"
 
 namespace berth::own {
 
@@ -120,7 +121,7 @@ private:
     {
         BERTH_CO_TRY(const auto document, json::parse(text, {.bytes = kMessage}));
         const json::Reader message(document);
-        BERTH_CO_CHECK(message.only({"input", "write", "close_input", "resize", "signal", "kill"}));
+        BERTH_CO_CHECK(message.only(members_of("StreamMessage")));
         BERTH_CO_TRY(const auto input, message.find("input"));
         BERTH_CO_TRY(const auto close, message.find("close_input"));
         if (input || close) co_return queue(message, input, close.has_value());

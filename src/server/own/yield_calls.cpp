@@ -6,6 +6,7 @@
 #include "lifecycle/documents.hpp"
 #include "lifecycle/yield.hpp"
 #include "server/own/api.hpp"
+#include "server/own/shapes.hpp"
 
 namespace berth::own {
 
@@ -35,8 +36,7 @@ Status read_bytes(const json::Reader& reader, YieldInput& out)
 
 Result<Turn> read_turn(const json::Reader& reader)
 {
-    BERTH_CHECK(reader.only(
-        {"input", "input_base64", "write", "close", "next_seq", "yield_ms", "max_output_tokens"}));
+    BERTH_CHECK(reader.only(members_of("Turn")));
     Turn out;
     BERTH_CHECK(read_bytes(reader, out.input));
     BERTH_TRY(const auto write, reader.find("write"));

@@ -65,6 +65,13 @@ void add_common(CLI::App& app, Common& common)
 
 std::optional<int> parse(CLI::App& app, Common& common, int argc, char** argv, int usage_code)
 {
+    const auto refuse = [&](std::string why) {
+        return report({.code = Code::Invalid, .message = std::move(why)}, common, usage_code);
+    };
+    if (auto why = empty_word(app, argc, argv); !why.empty()) {
+        common.json = asks_json(argc, argv);
+        return refuse(std::move(why));
+    }
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
@@ -75,14 +82,11 @@ std::optional<int> parse(CLI::App& app, Common& common, int argc, char** argv, i
         return 0;
     } catch (const CLI::ParseError& e) {
         if (asks_json(argc, argv)) common.json = true; // a parse that failed has not set it
-        const Error error{.code = Code::Invalid, .message = wrong_words(app, e, argc, argv)};
-        return report(error, common, usage_code);
+        return refuse(wrong_words(app, e, argc, argv));
     }
+    if (auto why = empty_value(app); !why.empty()) return refuse(std::move(why));
     if (common.color != "auto" && common.color != "always" && common.color != "never")
-        return report(
-            {.code = Code::Invalid,
-             .message = fmt::format("bad --color '{}': auto, always or never", printable(common.color, 40))},
-            common, usage_code);
+        return refuse(fmt::format("bad --color '{}': auto, always or never", printable(common.color, 40)));
     if (auto configured = configure_log(common); !configured)
         return report(configured.error(), common, usage_code);
     return std::nullopt;

@@ -111,6 +111,8 @@ int policy_verb(int argc, char** argv)
 
     if (*prove) return prove_policy(common, ref, every);
     if (*receipts) return show_receipts(common, ref);
+    if (options.policy.empty())
+        return report({.code = Code::Invalid, .message = "which policy? A preset's name, or a file"}, common);
     SandboxSpec spec;
     auto parsed_root = parse_template(root);
     if (!parsed_root) return report(parsed_root.error(), common);

@@ -111,7 +111,47 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv)
     return fmt::format("{} needs a word more: {}", app.get_name(), all);
 }
 
+/// The app, and the word behind it where there is one.
+std::vector<const CLI::App*> parts_of(const CLI::App& app, bool parsed)
+{
+    std::vector<const CLI::App*> out{&app};
+    for (const auto* word :
+         app.get_subcommands([&](const CLI::App* one) { return !parsed || one->parsed(); }))
+        out.push_back(word);
+    return out;
+}
+
+std::string is_empty(const CLI::App& app, std::string_view option)
+{
+    return fmt::format("{} is empty: give it a value, or leave it out (see {} --help)", option,
+                       app.get_name());
+}
+
 } // namespace
+
+std::string empty_word(const CLI::App& app, int argc, char** argv)
+{
+    for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+        const std::string_view word = argv[i];
+        if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+        const std::string option(word.substr(0, word.size() - 1));
+        for (const auto* part : parts_of(app, false))
+            if (has(option_names(*part), option)) return is_empty(app, option);
+    }
+    return {};
+}
+
+std::string empty_value(const CLI::App& app)
+{
+    for (const auto* part : parts_of(app, true))
+        for (const auto* option : part->get_options()) {
+            const bool positional = option->get_lnames().empty() && option->get_snames().empty();
+            if (positional || option->check_lname("note") || option->get_items_expected_max() == 0) continue;
+            for (const auto& value : option->results())
+                if (value.empty()) return is_empty(app, option->get_name());
+        }
+    return {};
+}
 
 bool asks_json(int argc, char** argv)
 {

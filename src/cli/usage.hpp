@@ -25,4 +25,10 @@ namespace berth::cli {
 [[nodiscard]] std::string wrong_words(const CLI::App& app, const CLI::ParseError& error, int argc,
                                       char** argv);
 
+/// What is wrong with an option that has an empty value: a variable that is not set here, mostly. It would
+/// ask for nothing, and what it was to hold would be left out in silence. Empty: there is none.
+[[nodiscard]] std::string empty_word(const CLI::App& app, int argc, char** argv);
+/// The same of words that are parsed.
+[[nodiscard]] std::string empty_value(const CLI::App& app);
+
 } // namespace berth::cli

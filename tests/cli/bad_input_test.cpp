@@ -59,6 +59,28 @@ TEST(BadInput, OptionWithoutItsValue)
     EXPECT_THAT(ended.err, HasSubstr("--memory"));
 }
 
+/// What a variable that is not set asks for is not "no limit", "no policy" or "no time".
+TEST(BadInput, AnEmptyValueIsNoValue)
+{
+    for (const char* option :
+         {"--timeout", "--memory", "--cpus", "--pids", "--disk", "--open-files", "--log-limit", "--policy",
+          "--net", "--workspace", "--workdir", "--user", "--name", "--url", "--data", "--log-level"}) {
+        expect_refused({option, ""}, {std::string(option) + " is empty", "berth run --help"});
+        expect_refused({std::string(option) + "="}, {std::string(option) + " is empty"});
+    }
+    EXPECT_EQ(berth({"run", "--", "sh", "-c", "test -z \"$1\"", "sh", ""}).code, 0)
+        << "the command's own are";
+    const auto swallowed = berth({"create", "--key=", "--json"});
+    EXPECT_EQ(swallowed.code, 2);
+    EXPECT_THAT(swallowed.out, HasSubstr("--key is empty")) << "what follows is not its value";
+    for (const Words& words : {Words{"policy", "check", ""}, Words{"policy", "show", ""}}) {
+        const auto ended = berth(words);
+        EXPECT_EQ(ended.code, 2);
+        EXPECT_EQ(ended.err, "berth: which policy? A preset's name, or a file\n");
+    }
+    EXPECT_THAT(berth({"key", "add", "--tenant", ""}).err, HasSubstr("--tenant is empty"));
+}
+
 TEST(BadInput, Size)
 {
     for (const char* bad :
@@ -107,7 +129,7 @@ TEST(BadInput, TemplateThatIsNotThere)
 {
     expect_refused({"--template", "nope"}, {"no template 'nope'"});
     expect_refused({"--template", "/nope/nope"}, {"/nope/nope"});
-    expect_refused({"--template", ""}, {"bad template"});
+    expect_refused({"--template", ""}, {"--template is empty"});
 }
 
 TEST(BadInput, MountThatCannotBe)

@@ -179,7 +179,7 @@ TEST_F(Create, RefusesBeforeAnythingIsMade)
         EXPECT_THAT(ended.err, HasSubstr(word));
         EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
     };
-    expect_refused({"--name", ""}, 2, "bad name ''");
+    expect_refused({"--name", ""}, 2, "--name is empty");
     expect_refused({"--name", "no spaces please"}, 2, "bad name 'no spaces please'");
     expect_refused({"--key", "demo", "--name", "bell\x07"}, 2, "bad name");
     expect_refused({"--key", ""}, 2, "key");
@@ -187,7 +187,7 @@ TEST_F(Create, RefusesBeforeAnythingIsMade)
     expect_refused({"--key", "two\nlines"}, 2, "key");
     expect_refused({"--key", std::string(513, 'k')}, 2, "key");
     expect_refused({"--idle", "soon"}, 2, "bad duration 'soon'");
-    expect_refused({"--idle", ""}, 2, "bad duration");
+    expect_refused({"--idle", ""}, 2, "--idle is empty");
     expect_refused({"--idle", "0"}, 2, "--idle must be longer than zero: --idle never takes it back");
     expect_refused({"--lifetime", "0s"}, 2, "zero: --lifetime never takes it back");
     expect_refused({"--idle", "never", "--on-idle", "stop"}, 2, "--on-idle needs --idle");

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstring>
 #include <iostream>
+#include <utility>
 
 #include "base/strings.hpp"
 #include "cli/app.hpp"
@@ -17,24 +18,16 @@ const std::vector<Verb>& verbs()
     static const std::vector<Verb> all{
         {"run", "Run one command in a throw-away sandbox; its exit code is ours", run_verb},
         {"create", "Make a sandbox that is kept, or find the one that is there", create_verb},
+        {"ls", "List sandboxes", ls_verb},
+        {"inspect", "Tell everything about a sandbox", inspect_verb},
         {"start", "Make sandboxes usable again", start_verb},
         {"stop", "End the processes of sandboxes, keep their files", stop_verb},
         {"pause", "Freeze sandboxes with their memory", pause_verb},
         {"resume", "Let paused sandboxes go on", resume_verb},
         {"rm", "Destroy sandboxes", rm_verb},
-        {"ls", "List sandboxes", ls_verb},
-        {"inspect", "Tell everything about a sandbox", inspect_verb},
-        {"snapshot", "Keep the files of a sandbox as they are now", snapshot_verb},
-        {"snapshots", "List or remove snapshots", snapshots_verb},
-        {"restore", "Bring a snapshot back", restore_verb},
-        {"fork", "Make sandboxes from the files of another", fork_verb},
         {"move", "Move a sandbox to another backend", move_verb},
         {"attach", "Use an instance that somebody else made", attach_verb},
         {"detach", "Let a borrowed instance go", detach_verb},
-        {"volume", "List or remove volumes", volume_verb},
-        {"template", "Fetch, import, build, list or remove templates", template_verb},
-        {"events", "Tell what happened to sandboxes", events_verb},
-        {"gc", "Collect what is idle, overdue or left behind", gc_verb},
         {"exec", "Run a command in a sandbox that exists", exec_verb},
         {"shell", "Open a shell in a sandbox", shell_verb},
         {"logs", "Show what a command has printed, also while it runs", logs_verb},
@@ -42,11 +35,19 @@ const std::vector<Verb>& verbs()
         {"kill", "End one command of a sandbox, or send it a signal", kill_verb},
         {"cp", "Copy files into a sandbox, out of one, or across", cp_verb},
         {"port", "Reach a port of a sandbox from this machine", port_verb},
-        {"serve", "Serve sandboxes to other programs: E2B's protocol on one port", serve_verb},
+        {"events", "Tell what happened to sandboxes", events_verb},
+        {"snapshot", "Keep the files of a sandbox as they are now", snapshot_verb},
+        {"snapshots", "List or remove snapshots", snapshots_verb},
+        {"restore", "Bring a snapshot back", restore_verb},
+        {"fork", "Make sandboxes from the files of another", fork_verb},
+        {"template", "Fetch, import, build, list or remove templates", template_verb},
+        {"volume", "List or remove volumes", volume_verb},
+        {"policy", "Show, check, explain and prove policies", policy_verb},
+        {"serve", "Serve sandboxes to other programs: E2B's protocol, Codex's and berth's own", serve_verb},
         {"exec-server", "Run commands and touch files of this machine for Codex", exec_server_verb},
         {"key", "Make, list or remove API keys of the server", key_verb},
         {"doctor", "Tell what works on this machine, and what would fix the rest", doctor_verb},
-        {"policy", "Show, check, explain and prove policies", policy_verb},
+        {"gc", "Collect what is idle, overdue or left behind", gc_verb},
         {"bench", "Measure against references in the same run", bench_verb},
         {"conformance", "Check that a backend does what every backend must", conformance_verb},
         {"completion", "Print a completion script for a shell", completion_verb},
@@ -56,6 +57,19 @@ const std::vector<Verb>& verbs()
     };
     return all;
 }
+
+namespace {
+
+/// Above these verbs, and those that follow.
+constexpr std::pair<std::string_view, std::string_view> kHeadings[] = {
+    {"run", "Sandboxes"},
+    {"exec", "What goes on in them"},
+    {"snapshot", "What they are made from"},
+    {"serve", "For other programs"},
+    {"doctor", "This machine, and berth itself"},
+};
+
+} // namespace
 
 int help_verb(int argc, char** argv)
 {
@@ -77,9 +91,12 @@ int help_verb(int argc, char** argv)
                  "  berth run -it -- bash\n"
                  "  berth create --key demo --workspace .\n"
                  "  berth ls --server http://127.0.0.1:7600        (or BERTH_SERVER; the key in "
-                 "BERTH_API_KEY)\n\nVerbs:\n";
-    for (const auto& verb : verbs())
+                 "BERTH_API_KEY)\n";
+    for (const auto& verb : verbs()) {
+        for (const auto& [first, heading] : kHeadings)
+            if (verb.name == first) std::cout << fmt::format("\n{}:\n", heading);
         if (!verb.hidden) std::cout << fmt::format("  {:<12} {}\n", verb.name, verb.summary);
+    }
     std::cout << "\nberth VERB --help shows the options of a verb, with an example.\n";
     return 0;
 }

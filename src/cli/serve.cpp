@@ -215,11 +215,13 @@ Result<int> run(const Options& o)
 
 int serve_verb(int argc, char** argv)
 {
-    CLI::App app("Serve the sandboxes of this machine to other programs until Ctrl-C: E2B's protocol on one\n"
-                 "port, for unmodified SDKs. Prints the lines to paste. Sandboxes outlive the server.\n\n"
-                 "Example:\n"
-                 "  berth serve --listen 127.0.0.1:7600\n",
-                 "berth serve");
+    CLI::App app(
+        "Serve the sandboxes of this machine to other programs until Ctrl-C: E2B's protocol for\n"
+        "unmodified SDKs, Codex's at /codex and berth's own below /v1, on one port. Prints the lines\n"
+        "to paste. Sandboxes outlive the server.\n\n"
+        "Example:\n"
+        "  berth serve --listen 127.0.0.1:7600\n",
+        "berth serve");
     Options o;
     app.add_option("--listen", o.listen, "Where to listen (default 127.0.0.1:7600; port 0: a free one)")
         ->type_name("ADDR:PORT");

@@ -30,6 +30,8 @@ TEST(Help, NamesEveryVerbAndStartsWithAnExample)
         EXPECT_EQ(ended.err, "");
         EXPECT_THAT(ended.out, HasSubstr("berth run -- sh -c"));
         for (const auto& verb : kVerbs) EXPECT_THAT(ended.out, HasSubstr("\n  " + verb + " "));
+        EXPECT_THAT(ended.out, HasSubstr("\nSandboxes:\n  run "));
+        EXPECT_THAT(ended.out, HasSubstr("\nFor other programs:\n  serve "));
     }
 }
 

@@ -166,10 +166,13 @@ Result<int> run(const RunOptions& o)
     local::RunStreams streams;
     streams.in = STDIN_FILENO;
     int unwritten = 0;
+    bool unheard = false;
+    streams.unheard = &unheard;
     const auto tell = [&](const ExecEvent& event, bool timed_out) {
         const auto written = write_all(STDOUT_FILENO, event_line(event, timed_out));
-        if (!written && unwritten == 0 && written.error().sys.value() != EPIPE)
-            unwritten = written.error().sys.value();
+        if (written) return;
+        unheard = true;
+        if (unwritten == 0 && written.error().sys.value() != EPIPE) unwritten = written.error().sys.value();
     };
     std::vector<ExecEvent> last; // why it ended is known a moment later
     if (o.common.json)

@@ -1,6 +1,7 @@
 // Bytes in, bytes out: exact, separate, in any amount, with every kind of reader and writer.
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "base/unique_fd.hpp"
+#include "cli/box.hpp"
 #include "cli/place.hpp"
 #include "cli/program.hpp"
 
@@ -117,6 +119,16 @@ TEST(Stream, WritesToAFile)
         run({.args = {"run", "--", "sh", "-c", "head -c 3000000 /dev/zero"}, .out = file.get()});
     EXPECT_EQ(ended.code, 0);
     EXPECT_EQ(contents(path).size(), 3'000'000u);
+}
+
+TEST(Stream, EndsAWriterOfEventsThatNobodyReads)
+{
+    const Traces before = traces();
+    Started yes({.args = {"run", "--json", "--", "yes"}});
+    ASSERT_TRUE(yes.wait_for("stdout"));
+    yes.close_output();
+    EXPECT_EQ(yes.finish().code, 128 + SIGPIPE);
+    expect_same(before);
 }
 
 TEST(Stream, EndsAWriterWhoseReaderIsGone)

@@ -21,6 +21,8 @@ struct RunStreams {
     int err = 2;
     /// When set, gets every event instead of `out` and `err` being written.
     std::function<void(const ExecEvent&)> on_event;
+    /// Once it is true nobody wants its events: the command finds that out as it would of a pipe. Borrowed.
+    const bool* unheard = nullptr;
 };
 
 using berth::RunOutcome;

@@ -71,6 +71,7 @@ private:
     void close_source(Channel& channel);
     void emit(ExecEvent::Kind kind, std::string_view bytes, ExitStatus status = ExitStatus::unknown());
     void emit_gap(std::uint64_t bytes);
+    void close_output();
     void on_signals();
     void signal_init(int signo) { ::syscall(SYS_pidfd_send_signal, init_.pidfd.get(), signo, nullptr, 0); }
     [[nodiscard]] bool finished() const;
@@ -215,12 +216,21 @@ void Relay::read_channel(Channel& channel)
         }
         if (size == 0) return;
         emit(channel.kind, {channel.buffer.get(), size});
+        if (streams_.unheard != nullptr && *streams_.unheard) return close_output();
         if (streams_.on_event || channel.to < 0) return;
         if (size < 4096 && !init_gone_) channel.not_before = Clock::now() + kPace;
     }
     channel.begin = 0;
     channel.end = size;
     write_channel(channel);
+}
+
+void Relay::close_output()
+{
+    for (auto& channel : channels_)
+        if (channel.get() != input_ && channel->from != master_.get()) channel->from = channel->to = -1;
+    ends_.out.reset();
+    ends_.err.reset();
 }
 
 void Relay::write_channel(Channel& channel)

@@ -1,6 +1,5 @@
 #include "cli/exec_options.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "base/shell_quoted.hpp"
 #include "base/strings.hpp"
 #include "cli/session.hpp"
+#include "cli/streams.hpp"
 #include "policy/document.hpp"
 #include "sys/pty.hpp"
 
@@ -127,9 +127,7 @@ Result<ExecSpec> exec_spec(const ExecOptions& o, std::vector<std::string> comman
     exec.cwd = o.workdir;
     exec.user = o.user;
     BERTH_TRY(exec.env, parse_env(o.env));
-    struct stat st{};
-    if (company == Company::Stays ? ::fstat(STDIN_FILENO, &st) == 0 : o.interactive)
-        exec.input = ExecSpec::Stdin::Open;
+    if (company == Company::Stays ? has_stdin() : o.interactive) exec.input = ExecSpec::Stdin::Open;
     if (!o.timeout.empty()) {
         BERTH_TRY(exec.timeout, parse_duration(o.timeout));
         if (exec.timeout->count() <= 0) return fail(Code::Invalid, "--timeout must be longer than zero");

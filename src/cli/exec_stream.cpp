@@ -69,7 +69,7 @@ Task<Result<RunOutcome>> ExecStream::run()
         end.emplace(std::move(opened));
         return {};
     };
-    // A stream that we were started without is like one whose reader is gone.
+    // What comes for a stream that we were started without is lost, and said to be.
     (void)open(out_, STDOUT_FILENO, SharedEnd::Use::Write);
     (void)open(err_, STDERR_FILENO, SharedEnd::Use::Write);
     if (exec_.input == ExecSpec::Stdin::Open) BERTH_CO_CHECK(open(in_, STDIN_FILENO, SharedEnd::Use::Read));
@@ -129,8 +129,7 @@ Task<bool> ExecStream::pass(const ExecEvent& event)
             outcome_.timed_out = co_await ended_by_time(backend_, sandbox_, exec_.id, event.status);
     }
     if (options_.json) {
-        if (out_)
-            co_await put(*out_, event_line(event, outcome_.timed_out && event.status.signal() == SIGKILL));
+        co_await put(out_, event_line(event, outcome_.timed_out && event.status.signal() == SIGKILL));
         co_return true;
     }
     if (event.kind == ExecEvent::Kind::Gap) {
@@ -141,8 +140,7 @@ Task<bool> ExecStream::pass(const ExecEvent& event)
     if (!is_output(event.kind)) co_return true;
     const bool is_err = event.kind == ExecEvent::Kind::Stderr;
     kept_[is_err ? 1 : 0] += event.bytes.size();
-    auto& end = is_err ? err_ : out_;
-    if (end) co_await put(*end, event.bytes);
+    co_await put(is_err ? err_ : out_, event.bytes);
     co_return true;
 }
 
@@ -155,18 +153,19 @@ std::string ExecStream::why_missing() const
     return "the log holds " + show(exec_.log_limit);
 }
 
-Task<void> ExecStream::put(SharedEnd& end, std::string bytes)
+Task<void> ExecStream::put(std::optional<SharedEnd>& end, std::string bytes)
 {
-    if (reader_gone_ && &end == &*out_) {
+    if (reader_gone_ && &end == &out_) {
         co_await reader_gone();
         co_return;
     }
-    const bool taken = co_await end.write(std::move(bytes));
-    if (!taken && end.error() != EPIPE && !unwritten_)
-        unwritten_ = Error{
-            .code = Code::Internal,
-            .message = fmt::format("writing the output: {}", std::generic_category().message(end.error()))};
-    if (!taken && &end == &*out_) co_await reader_gone();
+    if (end && co_await end->write(std::move(bytes))) co_return;
+    const int error = end ? end->error() : EBADF;
+    if (error != EPIPE && !unwritten_)
+        unwritten_ =
+            Error{.code = Code::Internal,
+                  .message = fmt::format("writing the output: {}", std::generic_category().message(error))};
+    if (&end == &out_) co_await reader_gone();
 }
 
 /// The command does not write into a pipe of ours and cannot notice; it is told as the kernel would tell

@@ -35,7 +35,7 @@ public:
 private:
     Task<Status> pass_events();
     Task<bool> pass(const ExecEvent& event);
-    Task<void> put(SharedEnd& end, std::string bytes);
+    Task<void> put(std::optional<SharedEnd>& end, std::string bytes);
     Task<void> feed();
     Task<void> pass_signals();
     Task<void> watch_time();

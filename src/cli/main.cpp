@@ -8,6 +8,7 @@
 #include "cli/app.hpp"
 #include "cli/reader_gone.hpp"
 #include "cli/remote.hpp"
+#include "cli/streams.hpp"
 #include "cli/usage.hpp"
 #include "cli/verbs.hpp"
 
@@ -137,6 +138,7 @@ int finish_output(int code, std::string_view verb)
 
 int main(int argc, char** argv)
 {
+    berth::cli::hold_closed_streams();
     // A reader that goes away is an error of the write, never the end of us.
     std::signal(SIGPIPE, SIG_IGN);
     auto words = berth::cli::remote::take_server(argc, argv);

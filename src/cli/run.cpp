@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -20,6 +19,7 @@
 #include "cli/progress.hpp"
 #include "cli/sandbox_options.hpp"
 #include "cli/session.hpp"
+#include "cli/streams.hpp"
 #include "cli/verbs.hpp"
 #include "lifecycle/client.hpp"
 #include "sys/pty.hpp"
@@ -66,9 +66,7 @@ Result<ExecSpec> exec_spec(const RunOptions& o)
     ExecSpec exec;
     exec.id = make_exec_id(system_clock());
     exec.argv = o.command;
-    struct stat st{};
-    const bool has_input = ::fstat(STDIN_FILENO, &st) == 0;
-    exec.input = has_input ? ExecSpec::Stdin::Open : ExecSpec::Stdin::None;
+    exec.input = has_stdin() ? ExecSpec::Stdin::Open : ExecSpec::Stdin::None;
     if (!o.timeout.empty()) {
         BERTH_TRY(exec.timeout, parse_duration(o.timeout));
         if (exec.timeout->count() <= 0) return fail(Code::Invalid, "--timeout must be longer than zero");

@@ -104,12 +104,13 @@ Started::Started(const Start& start) : input_(start.input.value_or("")), start_(
         ::dup2(child_out, 1);
         ::dup2(child_err, 2);
         if (start.in == -2) ::close(0);
+        if (start.out == -2) ::close(1);
         ::execve(path.c_str(), argv_words.data(), env_words.data());
         ::_exit(errno == E2BIG ? 207 : 209);
     }
     pids().push_back(pid_);
     if (start.input) in_ = std::move(in.write);
-    if (start.out < 0) out_ = std::move(out.read);
+    if (start.out == -1) out_ = std::move(out.read);
     if (start.err < 0) err_ = std::move(err.read);
     for (const auto* fd : {&in_, &out_, &err_})
         if (*fd) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);

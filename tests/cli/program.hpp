@@ -30,8 +30,8 @@ struct Start {
     Words args;
     std::string program{}; ///< the program under test when empty
     std::optional<std::string> input{};
-    int in = -1; ///< handed over instead of a pipe; -2: closed
-    int out = -1;
+    int in = -1;  ///< handed over instead of a pipe; -2: closed
+    int out = -1; ///< as `in`
     int err = -1;
     std::map<std::string, std::string> env{};
     std::function<void()> in_child{}; ///< between fork and exec: limits, namespaces, credentials

@@ -121,6 +121,25 @@ TEST(Stream, WritesToAFile)
     EXPECT_EQ(contents(path).size(), 3'000'000u);
 }
 
+/// The number of a closed stream is no free one: a file of ours that got it would be written to, and read.
+TEST(Stream, AClosedOneIsNotTakenForAnotherFile)
+{
+    const Box box;
+    for (const Words& words :
+         {Words{"ls"}, Words{"inspect", box.id()}, Words{"cp", box.id() + ":/etc/hostname", "-"},
+          Words{"run", "--", "echo", "x"}, Words{"run", "--json", "--", "echo", "x"},
+          box.words({}, {"echo", "x"}), box.words({"--json"}, {"echo", "x"}), Words{"version"}}) {
+        const auto ended = run({.args = words, .out = -2});
+        EXPECT_NE(ended.code, 0) << words.front();
+        EXPECT_THAT(ended.err, testing::AnyOf(testing::HasSubstr("Bad file descriptor"),
+                                              testing::HasSubstr("output could not be written")))
+            << words.front();
+    }
+    const auto copied = run({.args = {"cp", "-", box.id() + ":/tmp/copied"}, .in = -2});
+    EXPECT_EQ(copied.code, 1);
+    EXPECT_THAT(copied.err, testing::HasSubstr("Bad file descriptor"));
+}
+
 TEST(Stream, EndsAWriterOfEventsThatNobodyReads)
 {
     const Traces before = traces();

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 
 #include "base/strings.hpp"
@@ -5,6 +7,7 @@
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
+#include "core/admit.hpp"
 #include "lifecycle/key.hpp"
 
 namespace berth::cli {
@@ -20,22 +23,44 @@ struct RestoreOptions {
     bool dry_run = false;
 };
 
+/// As restore() would refuse it.
+Status check_backend(Berth& berth, const SnapshotRecord& snapshot, const RestoreWish& wish,
+                     const std::string& backend)
+{
+    BERTH_TRY(auto* const where, berth.backend(backend));
+    const auto have = where->capabilities();
+    const auto kinds = restored_by(have);
+    if (std::ranges::find(kinds, snapshot.kind) == kinds.end())
+        return fail(Code::Unsupported, "snapshot {} is a {}: backend {} restores {}", snapshot.id,
+                    snapshot.kind, backend,
+                    kinds.empty() ? "none" : fmt::format("{}", fmt::join(kinds, ", ")));
+    if (backend == snapshot.backend) return {};
+    SandboxSpec spec = snapshot.spec;
+    if (wish.root) spec.root = *wish.root;
+    std::vector<std::string> unheld;
+    return admit(spec, have.holds, unheld);
+}
+
 Result<int> pretend(Berth& berth, const RestoreOptions& o)
 {
     BERTH_TRY(const auto snapshot, berth.run(berth.lifecycle().find_snapshot(o.snapshot)));
     BERTH_TRY(const auto old, berth.store().find(snapshot.sandbox));
     const bool in_place = old && old->live() && !o.wish.as_new && o.wish.name.empty() && o.wish.key.empty() &&
                           o.wish.backend.empty();
-    const std::string on = o.wish.backend.empty() ? std::string{} : " on " + o.wish.backend;
+    const std::string on = in_place                 ? old->backend
+                           : o.wish.backend.empty() ? snapshot.backend
+                                                    : o.wish.backend;
+    BERTH_CHECK(check_backend(berth, snapshot, o.wish, on));
     if (!o.common.json) {
         say(in_place ? fmt::format("would replace the files of {} ({}) by those of {} and end its processes",
                                    old->id(), to_string(old->state), snapshot.id)
-                     : fmt::format("would make a new sandbox{} from {}", on, snapshot.id));
+                     : fmt::format("would make a new sandbox on {} from {}", on, snapshot.id));
         return 0;
     }
     json::Object document;
     document["dry_run"] = true;
     document["snapshot"] = snapshot.id;
+    document["backend"] = on;
     document["replaces"] = in_place ? json::Value(old->id()) : json::Value(nullptr);
     return print_document(document);
 }

@@ -131,6 +131,12 @@ TEST_F(Restore, OnABackendThatDoesNotKnowTheKindNamesThoseThatDo)
     const auto ended = berth({"restore", snapshot, "--backend", "e2b"});
     EXPECT_NE(ended.code, 0);
     EXPECT_THAT(ended.err, AllOf(HasSubstr("is a berth_layer"), HasSubstr("it can be restored on local")));
+    const auto planned = berth({"restore", "--dry-run", snapshot, "--backend", "e2b"});
+    EXPECT_EQ(planned.code, ended.code) << "what would be refused is not said to be done";
+    EXPECT_THAT(planned.err, HasSubstr("is a berth_layer"));
+    EXPECT_NE(berth({"restore", "--dry-run", snapshot, "--backend", "lokal"}).code, 0);
+    EXPECT_EQ(document({"restore", "--dry-run", snapshot, "--backend", "local"}).at("backend").as_string(),
+              "local");
     EXPECT_EQ(document({"ls", "--all"}).at("sandboxes").as_array().size(), 1u);
     EXPECT_EQ(berth({"restore", snapshot, "--backend", ""}).code, 2);
     EXPECT_NE(berth({"restore", snapshot, "--backend", "lokal"}).code, 0);

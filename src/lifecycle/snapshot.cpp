@@ -110,7 +110,17 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
         co_return std::unexpected(std::move(taken).error());
     }
     hooks::kill_point("snapshot taken");
-    BERTH_CO_CHECK(co_await pool_.call([&] { return payload::complete(root, made.id); }));
+    // What no record can speak of is nobody's: on a full disk it must not stay until somebody collects.
+    const auto undo = [&](Error why) -> Task<Error> {
+        if (why.code != Code::Exhausted) co_return why;
+        const SnapshotSource source{
+            .id = made.id, .kind = kind, .directory = fmt::format("{}/{}", root, made.id)};
+        if (!tar_snapshot::is_kind(kind)) (void)co_await where->drop_snapshot(source);
+        (void)co_await pool_.call([&] { return payload::remove(root, made.id); });
+        co_return why;
+    };
+    if (auto done = co_await pool_.call([&] { return payload::complete(root, made.id); }); !done)
+        co_return std::unexpected(co_await undo(std::move(done).error()));
     hooks::kill_point("snapshot complete");
     made.sandbox = record.id();
     made.kind = taken->kind;
@@ -128,7 +138,8 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
     answer.notes = std::move(taken->notes);
     Events told;
     if (!wish.internal) told.push_back(events::snapshotted(made));
-    BERTH_CO_CHECK(co_await stored([&](Store& store) { return store.add_snapshot(made, told); }));
+    if (auto added = co_await stored([&](Store& store) { return store.add_snapshot(made, told); }); !added)
+        co_return std::unexpected(co_await undo(std::move(added).error()));
     hooks::kill_point("snapshot recorded");
     if (!wish.internal) {
         record.latest_snapshot = made.id;

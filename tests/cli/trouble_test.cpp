@@ -100,6 +100,20 @@ TEST_F(FullDisk, CanBeReadAndEmptied)
     EXPECT_TRUE(fs::exists(data_ + "/ballast")) << "taken again when there is room";
 }
 
+TEST_F(FullDisk, KeepsNoFilesOfASnapshotThatIsNotKnown)
+{
+    ASSERT_EQ(here({"create", "--name", "box"}).code, 0);
+    fill();
+    const auto filler = disk_ + "/filler";
+    constexpr std::size_t page = 4096;
+    // Somewhere between no room for anything and room for all of it there is room for its files alone.
+    for (int i = 0; i < 100 && here({"snapshot", "box"}).code != 0; ++i)
+        fs::resize_file(filler, fs::file_size(filler) - page);
+    const auto known = here({"snapshots", "-q"}).out;
+    for (const auto& kept : fs::directory_iterator(data_ + "/snapshot"))
+        EXPECT_THAT(known, HasSubstr(kept.path().filename().string()));
+}
+
 TEST_F(FullDisk, DoesNotHoldBackTheEndOfACommand)
 {
     const auto gate = Place::here().dir("gate"); // on another disk

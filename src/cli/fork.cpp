@@ -53,6 +53,28 @@ Result<int> fork(const ForkOptions& o)
     return print(ids);
 }
 
+/// Those that stood when the rest was given up.
+void say_standing(const ForkOptions& o, WallTime since)
+{
+    const auto berth = open_berth(o.common, Room::Reads);
+    if (!berth) return;
+    const auto source = (*berth)->run((*berth)->lifecycle().find(o.ref));
+    if (!source) return;
+    std::string ids;
+    for (RecordQuery query;;) {
+        const auto page = (*berth)->store().list(query);
+        if (!page) return;
+        for (const auto& one : *page) {
+            const auto label = one.spec.labels.find(std::string(kForkLabel));
+            if (label != one.spec.labels.end() && label->second == source->id() && one.created >= since)
+                ids += " " + one.id();
+        }
+        if (page->size() < query.limit) break;
+        query.after = page->back().id();
+    }
+    if (!ids.empty()) say(fmt::format("forks that were made stay: berth rm{}", ids));
+}
+
 } // namespace
 
 int fork_verb(int argc, char** argv)
@@ -74,7 +96,11 @@ int fork_verb(int argc, char** argv)
         const auto code = fork(o);
         return code ? *code : report(code.error(), o.common);
     };
-    return supervised(work, [&] { clear_up(o.common, o.ref); });
+    const auto begun = system_clock().now();
+    return supervised(work, [&] {
+        clear_up(o.common, o.ref);
+        say_standing(o, begun);
+    });
 }
 
 } // namespace berth::cli

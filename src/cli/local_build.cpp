@@ -16,6 +16,7 @@
 #include "base/strings.hpp"
 #include "cli/image_root.hpp"
 #include "cli/session.hpp"
+#include "lifecycle/template_note.hpp"
 #include "server/e2b/account.hpp"
 #include "server/e2b/build_words.hpp"
 
@@ -181,6 +182,7 @@ Status Build::begin()
         AcquireRequest request;
         BERTH_TRY(request.spec.policy, policy::preset("sandbox"));
         request.spec.root = root_;
+        request.spec.labels[std::string(kBuildLabel)] = wish_.token;
         request.retention.lifetime = kBuildTime;
         BERTH_TRY(auto made, berth_.run(lifecycle.acquire(std::move(request))));
         sandbox_ = made.record.id();
@@ -189,6 +191,7 @@ Status Build::begin()
         BERTH_TRY(auto record, berth_.run(lifecycle.find(sandbox_)));
         record.retention = {.idle = {}, .on_idle = OnIdle::Stop, .lifetime = kBuildTime};
         record.due = record.deadline();
+        record.spec.labels[std::string(kBuildLabel)] = wish_.token;
         BERTH_CHECK(berth_.store().update(record, {}));
     }
     hooks::kill_point("build begun");
@@ -388,6 +391,24 @@ Status Build::clear()
 }
 
 } // namespace
+
+Status clear_build(Berth& berth, const std::string& token)
+{
+    std::vector<std::string> found;
+    for (RecordQuery query;;) {
+        BERTH_TRY(const auto page, berth.store().list(query));
+        for (const auto& one : page) {
+            const auto label = one.spec.labels.find(std::string(kBuildLabel));
+            if (label != one.spec.labels.end() && label->second == token) found.push_back(one.id());
+        }
+        if (page.size() < query.limit) break;
+        query.after = page.back().id();
+    }
+    for (const auto& id : found)
+        if (auto gone = berth.run(berth.lifecycle().destroy(id)); !gone)
+            return std::unexpected(std::move(gone).error());
+    return {};
+}
 
 Result<SnapshotRecord> build_here(Berth& berth, const Common& common, const LocalBuildWish& wish)
 {

@@ -18,9 +18,13 @@ struct LocalBuildWish {
     std::string name;
     std::string context;
     bool force = false; ///< nothing that was made before is used again
+    std::string token;  ///< says of its sandbox whose it is, until it is a template
 };
 [[nodiscard]] Result<SnapshotRecord> build_here(Berth& berth, const Common& common,
                                                 const LocalBuildWish& wish);
+
+/// Of a build that was killed.
+[[nodiscard]] Status clear_build(Berth& berth, const std::string& token);
 
 /// The note of a template's snapshot.
 [[nodiscard]] std::string template_note(std::string_view name);

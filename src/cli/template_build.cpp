@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 
 #include "backend/e2b/template_build.hpp"
+#include "base/ids.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "cli/dockerfile.hpp"
 #include "cli/local_build.hpp"
 #include "cli/session.hpp"
+#include "cli/supervised.hpp"
 
 namespace berth::cli {
 
@@ -82,6 +84,16 @@ Result<e2b_client::TemplateWish> wish_of(const TemplateBuildOptions& o)
     return wish;
 }
 
+void undo_build(const Common& common, const std::string& token)
+{
+    const auto cleared = [&]() -> Status {
+        BERTH_TRY(const auto berth, open_berth(common, Room::Frees));
+        return clear_build(*berth, token);
+    }();
+    say(cleared ? "interrupted: the build's sandbox is removed, its whole steps are used again"
+                : "interrupted; the build's sandbox goes in an hour: " + cleared.error().line());
+}
+
 /// What only a server does with its templates is refused by name.
 Result<int> build_local(const TemplateBuildOptions& o, const Common& common)
 {
@@ -89,16 +101,24 @@ Result<int> build_local(const TemplateBuildOptions& o, const Common& common)
     if (!o.tags.empty() || o.cpus != 0 || !o.memory.empty() || !o.start.empty() || !o.ready.empty())
         return fail(Code::Unsupported,
                     "--tag, --cpus, --memory, --start and --ready are for a server's templates");
-    LocalBuildWish wish{.file = {}, .name = o.name, .context = context_of(o), .force = o.force};
+    LocalBuildWish wish{
+        .file = {}, .name = o.name, .context = context_of(o), .force = o.force, .token = random_hex(8)};
     BERTH_TRY(wish.file, read_dockerfile(o));
     if (!wish.file.start.empty()) say("CMD and ENTRYPOINT are not started in sandboxes of this machine");
-    BERTH_TRY(const auto berth, open_berth(common));
-    BERTH_TRY(const auto built, build_here(*berth, common, wish));
-    if (!common.json) return print(o.name + "\n");
-    json::Object out;
-    out["name"] = o.name;
-    out["snapshot"] = built.id;
-    return print_document(out);
+    const auto build = [&]() -> Result<int> {
+        BERTH_TRY(const auto berth, open_berth(common));
+        BERTH_TRY(const auto built, build_here(*berth, common, wish));
+        if (!common.json) return print(o.name + "\n");
+        json::Object out;
+        out["name"] = o.name;
+        out["snapshot"] = built.id;
+        return print_document(out);
+    };
+    const auto work = [&] {
+        const auto code = build();
+        return code ? *code : report(code.error(), common);
+    };
+    return supervised(work, [&] { undo_build(common, wish.token); });
 }
 
 } // namespace

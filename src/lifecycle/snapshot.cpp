@@ -230,6 +230,7 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     if (wish.root) record.spec.root = *std::move(wish.root);
     record.spec.labels.erase(std::string(kAttachmentLabel)); // what is made of a borrowed one is ours
     record.spec.labels.erase(std::string(kClientLabel));     // and of a throw-away one nobody waits for it
+    record.spec.labels.erase(std::string(kBuildLabel));
     record.spec.name = wish.name;
     if (!wish.name.empty()) record.spec.hostname.clear();
     if (wish.volumes) {

@@ -8,4 +8,7 @@ namespace berth {
 /// collected for its age or size.
 inline constexpr std::string_view kTemplateNote = "template ";
 
+/// The label of a sandbox that a template is built in: of which build.
+inline constexpr std::string_view kBuildLabel = "berth.build";
+
 } // namespace berth

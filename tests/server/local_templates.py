@@ -134,14 +134,32 @@ def killed_anywhere_it_has_its_name_or_not(place: Place) -> None:
         place.build(old, "kept")
         file = place.context(f"FROM base\nRUN echo '{label}' > ~/it\nRUN echo more >> ~/it\n")
         ended = place.run("template", "build", "--backend", "local", file, "--name", "kept", program=place.program + "-hooks", BERTH_TEST_KILL=label)
-        assert ended.returncode == -signal.SIGKILL, ended
+        assert ended.returncode == 128 + signal.SIGKILL and "interrupted" in ended.stderr, ended
+        assert place.sandboxes() == [], "who stood beside it has removed its sandbox"
         assert place.inside("kept", "cat ~/it") == (f"{label}\nmore\n" if label == "build named" else "old\n")
-        left = place.sandboxes()
-        assert len(left) == 1 and left[0]["lifetime_seconds"] == 3600, left
-        place.well("rm", left[0]["id"])
         place.build(file, "kept")
         assert place.inside("kept", "cat ~/it") == f"{label}\nmore\n"
         assert len([one for one in json.loads(place.well("snapshots", "--json"))["snapshots"] if one["note"] == "template here kept"]) == 1
+
+
+def ended_in_the_middle_of_a_step(place: Place) -> None:
+    file = place.context("FROM base\nRUN echo 1 > ~/one\nRUN sleep 1000\n")
+    for signo, code, left in ((signal.SIGINT, 128 + signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL, 1)):
+        build = subprocess.Popen([place.program, "template", "build", "--backend", "local", file, "--name", "slow"], stdout=subprocess.PIPE, text=True,
+                                 stderr=subprocess.PIPE, start_new_session=True, env={**os.environ, "BERTH_DATA": place.data})
+        while "[2/2]" not in build.stderr.readline():
+            assert build.poll() is None, build
+        if signo == signal.SIGKILL:
+            os.killpg(build.pid, signo)  # with who stands beside it
+        else:
+            build.send_signal(signo)
+        _, said = build.communicate(timeout=60)
+        assert build.returncode == code and ("interrupted" in said) == (left == 0), (signo, build.returncode, said)
+        boxes = place.sandboxes()
+        assert len(boxes) == left and all(one["lifetime_seconds"] == 3600 for one in boxes), (signo, boxes)
+        for one in boxes:
+            place.well("rm", one["id"])
+        assert place.run("restore", "slow").returncode == 3
 
 
 def what_cannot_be_is_refused(place: Place) -> None:
@@ -157,7 +175,7 @@ def what_cannot_be_is_refused(place: Place) -> None:
 def main() -> int:
     failed = 0
     for check in (steps_files_and_variables, what_was_made_before_is_not_made_again, one_template_begins_with_another, one_begins_with_an_image,
-                  a_step_that_fails_is_named_and_leaves_nothing, killed_anywhere_it_has_its_name_or_not, what_cannot_be_is_refused):
+                  a_step_that_fails_is_named_and_leaves_nothing, ended_in_the_middle_of_a_step, killed_anywhere_it_has_its_name_or_not, what_cannot_be_is_refused):
         with tempfile.TemporaryDirectory(prefix="berth-templates-", ignore_cleanup_errors=True) as root:
             place = Place(sys.argv[1], root)
             try:

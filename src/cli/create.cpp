@@ -1,6 +1,6 @@
 #include <CLI/CLI.hpp>
 
-#include "cli/image_root.hpp"
+#include "cli/asked_root.hpp"
 #include "cli/progress.hpp"
 #include "cli/record_json.hpp"
 #include "cli/sandbox_options.hpp"
@@ -67,8 +67,7 @@ Result<AcquireRequest> request_of(const CreateOptions& o, const CLI::App& app)
     if (given("--key")) BERTH_CHECK(check_key(o.key));
     request.key = o.key;
     request.backend = o.sandbox.backend;
-    BERTH_TRY(request.spec, sandbox_spec(o.sandbox));
-    BERTH_CHECK(use_pulled_image(o.common, o.sandbox.backend, request.spec));
+    BERTH_TRY(request.spec, asked_spec(o.common, o.sandbox));
     for (const auto& text : o.volumes) {
         BERTH_TRY(auto volume, parse_volume(text));
         request.spec.volumes.push_back(std::move(volume));

@@ -44,11 +44,11 @@ Status check_template_name(std::string_view name)
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
                c == '_' || c == '-';
     });
-    if (!good || name == "base" || name == "host" || name.starts_with("snap_"))
+    if (!good || name == "base" || name == "host" || name == "live" || name.starts_with("snap_"))
         return fail(
             Code::Invalid,
             "'{}' is no name for a template here: letters, digits, '.', '_' and '-', and neither base, "
-            "host nor snap_…",
+            "host, live nor snap_…",
             printable(name, 80));
     return {};
 }

@@ -13,14 +13,15 @@
 #include "base/json.hpp"
 #include "base/strings.hpp"
 #include "cli/app.hpp"
+#include "cli/asked_root.hpp"
 #include "cli/attended_exec.hpp"
 #include "cli/event_json.hpp"
-#include "cli/image_root.hpp"
 #include "cli/progress.hpp"
 #include "cli/sandbox_options.hpp"
 #include "cli/session.hpp"
 #include "cli/streams.hpp"
 #include "cli/verbs.hpp"
+#include "lifecycle/begins_with.hpp"
 #include "lifecycle/client.hpp"
 #include "sys/pty.hpp"
 
@@ -51,14 +52,6 @@ void add_options(CLI::App& app, RunOptions& o)
     app.add_flag("-i,--interactive", o.interactive, "Pass stdin on (the default unless stdin is closed)");
     app.add_flag("-t,--tty", o.terminal, "Give the command a terminal");
     add_common(app, o.common);
-}
-
-Result<SandboxSpec> one_shot_spec(const RunOptions& o)
-{
-    BERTH_TRY(auto spec, sandbox_spec(o.sandbox));
-    BERTH_CHECK(use_pulled_image(o.common, o.sandbox.backend, spec));
-    spec.id = make_sandbox_id(system_clock());
-    return spec;
 }
 
 Result<ExecSpec> exec_spec(const RunOptions& o)
@@ -121,9 +114,9 @@ int finish(const local::RunOutcome& outcome, const RunOptions& o, const ExecSpec
     return outcome.status.shell_code();
 }
 
-/// On a backend without a way of its own: a sandbox is made, used once and removed. Whatever kills us on the
-/// way leaves one that is idle soon, whatever runs in it, and idle ones of this kind are destroyed by berth
-/// gc and by any server.
+/// On a backend without a way of its own, or from a template that was built: a sandbox is made, used once and
+/// removed. Whatever kills us on the way leaves one that is idle soon, whatever runs in it, and idle ones of
+/// this kind are destroyed by berth gc and by any server.
 Result<int> run_elsewhere(const RunOptions& o, SandboxSpec spec, ExecSpec exec)
 {
     BERTH_TRY(const auto berth, open_berth(o.common));
@@ -149,14 +142,16 @@ Result<int> run_elsewhere(const RunOptions& o, SandboxSpec spec, ExecSpec exec)
 
 Result<int> run(const RunOptions& o)
 {
-    BERTH_TRY(auto spec, one_shot_spec(o));
+    BERTH_TRY(auto spec, asked_spec(o.common, o.sandbox));
     BERTH_TRY(auto exec, exec_spec(o));
     BERTH_CHECK(validate(exec));
-    if (o.sandbox.backend != "local") {
+    if (o.sandbox.backend != "local" || spec.labels.contains(std::string(kBeginsWithLabel))) {
         BERTH_CHECK(backends().check(o.sandbox.backend)); // before anything of ours is there
-        spec.id.clear();
+        // What a kept sandbox's command prints is in its log, which has a bound; it waits for us there.
+        if (o.sandbox.backend == "local" && o.log_limit.empty()) exec.log_limit = ExecSpec{}.log_limit;
         return run_elsewhere(o, std::move(spec), std::move(exec));
     }
+    spec.id = make_sandbox_id(system_clock());
     BERTH_TRY(const auto path, state_path(o.common));
     BERTH_TRY(const auto state, local::StateDir::open(path));
     hint_workspace(state, spec);

@@ -48,8 +48,9 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& o)
                    "token in BERTH_EXEC_SERVER_TOKEN)")
         ->type_name("URL");
     app.add_option("--template", o.root,
-                   "What the root starts from: host, live, a directory, a tar file, or an image "
-                   "(oci:PATH[:TAG], docker-archive:FILE[:TAG], image:NAME)")
+                   "What the root starts from: host, live, a directory, a tar file, an image "
+                   "(oci:PATH[:TAG], docker-archive:FILE[:TAG], image:NAME), or the name of a template "
+                   "that was built here (also built:NAME)")
         ->type_name("TEMPLATE");
     app.add_option("--workspace", o.workspaces,
                    "Show a directory at its own path: DIR[:rw|:ro|:copy]; it becomes the "

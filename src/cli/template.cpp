@@ -208,7 +208,7 @@ int template_verb(int argc, char** argv)
         "  berth template pull alpine:3.20\n"
         "  berth run --template image:alpine:3.20 -- cat /etc/os-release\n"
         "  berth template import docker-archive:mine.tar mine:1\n"
-        "  berth template build --backend local Dockerfile --name mine && berth restore mine\n",
+        "  berth template build --backend local Dockerfile --name mine && berth create --template mine\n",
         "berth template");
     TemplateOptions o;
     auto* pull_it = app.add_subcommand("pull", "Fetch an image; a name that is there is asked for again");

@@ -47,7 +47,8 @@ bool reserved_target(std::string_view target)
     return target.starts_with("/.berth-");
 }
 
-constexpr std::string_view kTemplates = "host, live, a directory, a tar file or an image";
+constexpr std::string_view kTemplates =
+    "host, live, a directory, a tar file, an image, or one that berth template ls shows";
 
 Result<std::string> resolve(const std::string& path)
 {

@@ -12,6 +12,7 @@
 #include "core/exo_spec.hpp"
 #include "core/spec_hash.hpp"
 #include "core/tells_user.hpp"
+#include "lifecycle/begins_with.hpp"
 #include "lifecycle/events.hpp"
 #include "lifecycle/key.hpp"
 #include "lifecycle/lifecycle.hpp"
@@ -77,6 +78,20 @@ Retention newest_word(Retention known, const AcquireRequest& asked)
     }
     if (said.lifetime || asked.never_old) known.lifetime = said.lifetime;
     return known;
+}
+
+/// The snapshot that its files begin with; empty: its template alone.
+std::string begins_with(const SandboxSpec& spec)
+{
+    const auto label = spec.labels.find(std::string(kBeginsWithLabel));
+    return label == spec.labels.end() ? std::string{} : label->second;
+}
+
+/// What a sandbox is known by: labels are no part of a specification, but this one says what it is.
+std::string hash_of(const SandboxSpec& spec)
+{
+    const auto from = begins_with(spec);
+    return from.empty() ? spec_hash(spec) : fmt::format("{}+{}", spec_hash(spec), from);
 }
 
 /// That the default user is somebody else in the image, where the backend tells that; empty: nobody says so.
@@ -198,8 +213,14 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
     BERTH_CO_CHECK(admit(request.spec, where->capabilities().holds, unheld));
     SandboxRecord record;
     record.spec = std::move(request.spec);
-    record.spec.id = new_id(request.backend, record.spec, {});
-    record.spec_hash = spec_hash(record.spec);
+    std::optional<SnapshotSource> from;
+    if (const auto id = begins_with(record.spec); !id.empty()) {
+        BERTH_CO_TRY(auto snapshot, co_await find_snapshot(id));
+        BERTH_CO_TRY(from, co_await source_of(std::move(snapshot), request.backend));
+        record.latest_snapshot = from->id;
+    }
+    record.spec.id = new_id(request.backend, record.spec, record.latest_snapshot);
+    record.spec_hash = hash_of(record.spec);
     if (!old) record.key = request.key;
     record.backend = std::move(request.backend);
     record.native = record.spec.id;
@@ -215,7 +236,7 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
     if (!adopted || *adopted) give_back(record.id());
     if (!adopted) co_return std::unexpected(co_await give_up(std::move(record), std::move(adopted).error()));
     auto made = *adopted ? Result<SandboxRecord>(**std::move(adopted))
-                         : co_await make_instance(std::move(keyed), std::nullopt, request.progress);
+                         : co_await make_instance(std::move(keyed), std::move(from), request.progress);
     if (!made) co_return std::unexpected(co_await give_up(std::move(record), std::move(made).error()));
     hooks::kill_point("instance made");
     if (auto note = co_await note_of_user(*where, *made); !note.empty())
@@ -232,7 +253,7 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
             co_return std::unexpected(co_await give_up(std::move(record), std::move(error)));
         }
     }
-    Events usable{events::created(*made), events::started(*made)};
+    Events usable{events::created(*made), events::started(*made, made->latest_snapshot)};
     if (*adopted) {
         answer.tier = Tier::Attached;
         answer.notes.push_back("made by another program for the same key and specification: it is ours now");
@@ -305,7 +326,7 @@ Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
     if (!request.key.empty()) {
         BERTH_CO_TRY(key_held, co_await lock("key:" + request.key));
     }
-    const std::string hash = spec_hash(request.spec);
+    const std::string hash = hash_of(request.spec);
     bool same = false; // what is known is what is asked for, here or where it was moved to
     std::optional<WallTime> moved;
     const auto compare = [&](Store& store, const SandboxRecord& record) -> Status {

@@ -139,7 +139,9 @@ TEST(Template, ThatDoesNotExistIsNamed)
 {
     const auto word = berth({"run", "--template", "nope", "--", "true"});
     EXPECT_EQ(word.code, 125);
-    EXPECT_EQ(word.err, "berth: no template 'nope': host, live, a directory, a tar file or an image\n");
+    EXPECT_EQ(word.err,
+              "berth: no template 'nope': host, live, a directory, a tar file, an image, or one that berth "
+              "template ls shows\n");
     const auto path = berth({"run", "--template", "/no/such/root", "--", "true"});
     EXPECT_EQ(path.code, 125);
     EXPECT_EQ(path.err, "berth: template /no/such/root: No such file or directory\n");

@@ -93,6 +93,32 @@ def one_template_begins_with_another(place: Place) -> None:
     assert place.run("restore", "below").returncode == 3
 
 
+def sandboxes_are_made_from_it_by_name(place: Place) -> None:
+    place.build(place.context("FROM base\nENV A=1 B=2\nWORKDIR /home/user/app\nRUN echo mine > file\n"), "mine")
+    said = place.well("run", "--template", "mine", "--env", "B=3", "--", "sh", "-c", "cat file; pwd; echo $A $B")
+    assert said == "mine\n/home/user/app\n1 3\n", said
+    assert place.sandboxes() == [], "that one was thrown away"
+    assert place.run("run", "--template", "mine", "--", "sh", "-c", "exit 7").returncode == 7
+    box = place.well("create", "--key", "demo", "--template", "mine", "-q").strip()
+    place.well("exec", box, "--", "sh", "-c", "echo changed > file")
+    again = place.run("create", "--key", "demo", "--template", "mine")
+    assert again.stdout.strip() == box and "attached" in again.stderr, again
+    assert place.well("exec", "demo", "--", "cat", "file") == "changed\n"
+    assert place.well("run", "--template", "built:mine", "--workdir", "/", "--", "pwd") == "/\n"
+    place.build(place.context("FROM base\nRUN echo newer > ~/file\n"), "mine")
+    newer = place.run("create", "--key", "demo", "--template", "mine")
+    assert newer.stdout.strip() != box and "fresh" in newer.stderr and box in newer.stderr, "another template is another sandbox"
+    assert place.well("exec", "demo", "--", "cat", "/home/user/file") == "newer\n"
+    for words, code, why in ((("nowhere",), 3, "berth template ls"), (("built:nowhere",), 3, "no template 'nowhere' was built here"), (("built:a/b",), 2, "a/b"),
+                             (("mine", "--backend", "e2b"), 3, "mine"), (("built:mine", "--backend", "docker"), 6, "docker")):
+        refused = place.run("create", "--template", *words)
+        assert refused.returncode == code and why in refused.stderr and refused.stderr.count("\n") == 1, (words, refused)
+    (place.root / "here" / "mine").mkdir(parents=True)
+    both = subprocess.run([os.path.abspath(place.program), "create", "--template", "mine"], capture_output=True, text=True, check=False, cwd=place.root / "here",
+                          env={**os.environ, "BERTH_DATA": place.data})
+    assert both.returncode == 4 and "built:mine or ./mine" in both.stderr, both
+
+
 def image(place: Place) -> str:
     """A docker-archive with a shell and an account that has the number `user` would get."""
     layer = registry.small_root()
@@ -164,7 +190,7 @@ def ended_in_the_middle_of_a_step(place: Place) -> None:
 
 def what_cannot_be_is_refused(place: Place) -> None:
     file = place.context("FROM base\nRUN true\n")
-    for words in (("--name", "a/b"), ("--name", "base"), ("--name", "snap_1"), ("--name", "good", "--tag", "x"), ("--name", "good", "--start", "x")):
+    for words in (("--name", "a/b"), ("--name", "base"), ("--name", "live"), ("--name", "snap_1"), ("--name", "good", "--tag", "x"), ("--name", "good", "--start", "x")):
         assert place.run("template", "build", "--backend", "local", file, *words).returncode != 0, words
     ended = place.run("template", "build", "--backend", "local", place.context("FROM nowhere:1\nRUN true\n"), "--name", "good")
     assert ended.returncode == 3 and "berth template pull nowhere:1" in ended.stderr, ended
@@ -174,7 +200,8 @@ def what_cannot_be_is_refused(place: Place) -> None:
 
 def main() -> int:
     failed = 0
-    for check in (steps_files_and_variables, what_was_made_before_is_not_made_again, one_template_begins_with_another, one_begins_with_an_image,
+    for check in (steps_files_and_variables, what_was_made_before_is_not_made_again, one_template_begins_with_another,
+                  sandboxes_are_made_from_it_by_name, one_begins_with_an_image,
                   a_step_that_fails_is_named_and_leaves_nothing, ended_in_the_middle_of_a_step, killed_anywhere_it_has_its_name_or_not, what_cannot_be_is_refused):
         with tempfile.TemporaryDirectory(prefix="berth-templates-", ignore_cleanup_errors=True) as root:
             place = Place(sys.argv[1], root)

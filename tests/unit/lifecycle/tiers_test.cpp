@@ -1,3 +1,4 @@
+#include "lifecycle/begins_with.hpp"
 #include "place.hpp"
 
 #include "lifecycle/client.hpp"
@@ -198,6 +199,31 @@ TEST_F(Tiers, WhatIsMadeFromATemplateDoesNotEndWithTheTimeOfItsBuild)
     EXPECT_FALSE(made.record.retention.lifetime);
     const auto again = must(run_task(one->lifecycle->restore(other->record.id, {.as_new = true})));
     EXPECT_EQ(again.record.retention.lifetime, 1h);
+}
+
+TEST_F(Tiers, WhatBeginsWithASnapshotIsMadeFromItAndFoundByIt)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(wish("source"))));
+    const auto taken = run_task(one->lifecycle->snapshot("source", {}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    auto asked = wish("demo");
+    asked.spec.labels[std::string(kBeginsWithLabel)] = taken->record.id;
+    const auto made = must(run_task(one->lifecycle->acquire(asked)));
+    EXPECT_EQ(made.tier, Tier::Fresh);
+    EXPECT_EQ(made.record.latest_snapshot, taken->record.id);
+    EXPECT_EQ(world_->instances.at(made.record.native).from, taken->record.id);
+    const auto other = process();
+    const auto again = must(run_task(other->lifecycle->acquire(asked)));
+    EXPECT_EQ(again.record.id(), made.record.id());
+    const auto plain = must(run_task(other->lifecycle->acquire(wish("demo"))));
+    EXPECT_NE(plain.record.id(), made.record.id()) << "without it another sandbox is meant";
+    EXPECT_EQ(world_->instances.at(plain.record.native).from, "");
+    asked.key = "nobody";
+    asked.spec.labels[std::string(kBeginsWithLabel)] = "snap_00000000000000000000000000";
+    const auto refused = run_task(one->lifecycle->acquire(asked));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::NotFound);
 }
 
 TEST_F(Tiers, NobodyWaitsForWhatIsMadeFromAThrowAwaySandbox)

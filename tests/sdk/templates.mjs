@@ -92,6 +92,21 @@ export async function templates({ check, create, sdk }) {
     await assert.rejects(Sandbox.create(name('fails')), /not found/)
     assert.equal((await ask('DELETE', `/templates/${listed.templateID}`)).status, 204)
     assert.equal(await Template.exists(name('fails')), false)
+    await assert.rejects(
+      Template.build(empty().runCmd('whoami', { user: 'nobody-here' }), name('fails')),
+      /failed to run command 'whoami': command failed: unauthenticated: invalid username: 'nobody-here'/
+    )
+  })
+  await check('templates', 'create with mcp: a gateway of the template is started, one that is missing is told', async () => {
+    const metadata = { gateway: name('none') }
+    await assert.rejects(Sandbox.create({ metadata, mcp: { exa: { apiKey: 'k' } } }), /Failed to start MCP gateway/)
+    assert.deepEqual(await Sandbox.list({ query: { metadata } }).nextItems(), [])
+    const program = "printf '#!/bin/sh\\necho \"$GATEWAY_ACCESS_TOKEN $*\" > /tmp/gateway\\n' > /usr/bin/mcp-gateway"
+    await Template.build(empty().runCmd(`${program} && chmod 755 /usr/bin/mcp-gateway`, { user: 'root' }), name('gateway'))
+    const one = await create(name('gateway'), { mcp: { exa: { apiKey: 'k' } } })
+    const token = await one.getMcpToken()
+    assert.equal((await one.commands.run('cat /tmp/gateway', { user: 'root' })).stdout, `${token} --config {"exa":{"apiKey":"k"}}\n`)
+    await one.kill()
   })
   await check('templates', 'build from another template, in the background', async () => {
     const first = await Template.build(empty().setEnvs({ A: '1' }).runCmd('echo base > ~/base'), name('parent'))
@@ -360,5 +375,22 @@ export async function cli({ check, create }) {
     assert.equal(removed.code, 0, removed.told)
     assert.ok(!JSON.parse((await e2b('template', 'list', '-f', 'json')).told).some((t) => t.aliases?.includes(name)))
     rmSync(context, { recursive: true })
+  })
+  await check('@e2b/cli', 'sandbox exec, info, logs, metrics, kill', async () => {
+    const one = await create()
+    const id = one.sandboxId
+    const ran = await e2b('sandbox', 'exec', id, '--', 'sh', '-c', 'echo inside; exit 3')
+    assert.equal(ran.code, 3, ran.told)
+    assert.match(ran.told, /inside/)
+    const info = await e2b('sandbox', 'info', id, '-f', 'json')
+    assert.equal(JSON.parse(info.told).sandboxId, id, info.told)
+    const logs = await e2b('sandbox', 'logs', id, '--format', 'json')
+    assert.equal(logs.code, 0, logs.told)
+    assert.ok(logs.told.trim().split('\n').some((l) => JSON.parse(l).message === 'sandbox_created'), logs.told)
+    const metrics = await e2b('sandbox', 'metrics', id, '--format', 'json')
+    assert.equal(metrics.code, 0, metrics.told)
+    const gone = await e2b('sandbox', 'kill', id)
+    assert.equal(gone.code, 0, gone.told)
+    assert.equal(await one.isRunning(), false)
   })
 }

@@ -418,6 +418,8 @@ def logs_have_pages(server: Server):
         assert server.api("GET", f"/v2/sandboxes/{box.id}/logs?{bad}")[0] == 400, bad
     first = server.api("GET", f"/sandboxes/{box.id}/logs?limit=1")[1]
     assert len(first["logs"]) == len(first["logEntries"]) == 1, first
+    line = json.loads(first["logs"][0]["line"])  # a document in a text: clients parse it
+    assert (line["level"], line["logger"], line["message"]) == ("info", "berth", first["logEntries"][0]["message"]), line
     server.api("DELETE", f"/sandboxes/{box.id}")
 
 

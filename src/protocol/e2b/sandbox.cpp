@@ -116,8 +116,10 @@ Result<NewSandbox> read_new_sandbox(std::string_view text, ApiVersion version)
         return fail(Code::Invalid, "allowPublicTraffic false needs a secured sandbox");
     BERTH_TRY(out.metadata, fields::texts(reader, "metadata"));
     BERTH_TRY(out.env, fields::texts(reader, "envVars"));
-    for (const auto* const name : {"mcp", "iam"})
-        if (present(reader, name)) return fail(Code::Unsupported, "{} is not supported by this server", name);
+    // The client itself starts the gateway inside; a template has its program, or the client is told.
+    BERTH_TRY(const auto gateway, reader.find("mcp"));
+    if (gateway && !gateway->value().is_object()) return fail(Code::Invalid, "mcp is not an object");
+    if (present(reader, "iam")) return fail(Code::Unsupported, "iam is not supported by this server");
     BERTH_TRY(const auto volumes, reader.find("volumeMounts"));
     if (!volumes) return out;
     BERTH_TRY(const auto list, volumes->array());

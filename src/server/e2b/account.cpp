@@ -37,6 +37,11 @@ Task<Status> run_as(gate::Ground& ground, SandboxRecord sandbox, std::string use
     const auto passwd = co_await where->read_file(Lifecycle::handle(sandbox),
                                                   {.path = "/etc/passwd", .user = {}}, kAccountsLimit);
     const auto found = passwd ? find_account(*passwd, user) : std::nullopt;
+    // Numbers, and a user with a group, are the backend's to understand; `user` runs wherever it is not listed.
+    const bool name = user != "user" && user.find_first_not_of("0123456789") != std::string::npos &&
+                      user.find(':') == std::string::npos;
+    if (passwd && !found && name)
+        co_return fail(Code::NotFound, "invalid username: '{}'", printable(user, 60));
     if (!found) co_return Status{};
     spec.user = found->numbers;
     name_user(spec, user, found->home);

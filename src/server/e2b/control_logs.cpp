@@ -19,16 +19,34 @@ constexpr std::size_t kFarthest = 200'000; // events that are looked through for
 constexpr std::size_t kLongestSearch = 256;
 constexpr std::int64_t kLatest = INT64_MAX / 2'000'000; // in milliseconds
 
+json::Object fields_of(const LedgerEvent& event)
+{
+    json::Object out;
+    for (const auto& [name, value] : event.data)
+        out[name] = value.is_string() ? std::string(value.get_string()) : json::dump(value);
+    return out;
+}
+
 json::Object log_entry(const LedgerEvent& event)
 {
     json::Object out;
     out["timestamp"] = rfc3339(event.time);
     out["level"] = "info";
     out["message"] = event.type;
-    json::Object fields;
-    for (const auto& [name, value] : event.data)
-        fields[name] = value.is_string() ? std::string(value.get_string()) : json::dump(value);
-    out["fields"] = std::move(fields);
+    out["fields"] = fields_of(event);
+    return out;
+}
+
+/// The older form is a document in a text: clients parse it, and miss `level` and `logger` badly.
+json::Object log_line(const LedgerEvent& event)
+{
+    json::Object line = fields_of(event);
+    line["level"] = "info";
+    line["logger"] = "berth";
+    line["message"] = event.type;
+    json::Object out;
+    out["timestamp"] = rfc3339(event.time);
+    out["line"] = json::dump(line);
     return out;
 }
 
@@ -93,10 +111,7 @@ Task<Control::Answer> Control::logs_v1(Call& call)
     }));
     json::Array lines, entries;
     for (const auto& event : events) {
-        json::Object line;
-        line["timestamp"] = rfc3339(event.time);
-        line["line"] = event.type;
-        lines.emplace_back(std::move(line));
+        lines.emplace_back(log_line(event));
         entries.emplace_back(log_entry(event));
     }
     json::Object out;

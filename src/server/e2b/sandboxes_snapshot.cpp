@@ -169,9 +169,10 @@ Task<Result<Sandboxes::Source>> Sandboxes::source_of(std::string name, std::stri
                          .limits = limits_of(*one->built)};
     }
     Source out{.template_id = name};
-    if (parsed.space.empty() && parsed.alias == kInterpreterTemplate && parsed.tag == "default") {
-        out.alias = std::string(kInterpreterTemplate);
-        out.defaults.interpreter = true;
+    const bool bare = parsed.space.empty() && parsed.tag == "default";
+    if (bare && (parsed.alias == kInterpreterTemplate || parsed.alias == kGatewayTemplate)) {
+        out.alias = parsed.alias;
+        out.defaults.interpreter = parsed.alias == kInterpreterTemplate;
         co_return out;
     }
     BERTH_CO_TRY(const auto found, co_await snapshot_of(std::move(name), std::move(tenant)));

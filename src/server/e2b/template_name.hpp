@@ -9,6 +9,8 @@ namespace berth::e2b {
 
 /// The one that is always there: the machine's own programs, with accounts of its own.
 inline constexpr std::string_view kBaseTemplate = "base";
+/// What clients begin with who ask for MCP servers: `base` too, for a machine that has the gateway's program.
+inline constexpr std::string_view kGatewayTemplate = "mcp-gateway";
 
 /// "[namespace/]alias[:tag]", lower-cased; no tag is "default". A tag is no UUID: such are builds.
 struct TemplateName {

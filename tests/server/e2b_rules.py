@@ -136,6 +136,36 @@ def what_only_root_may_read_is_watched(server: Server):
 
 
 @check
+def root_reaches_what_others_have_closed(server: Server):
+    if os.geteuid() != 0:
+        return  # there is no root inside
+    box = server.create()
+    root = "Basic cm9vdDo="
+    as_root(box, "install -d -o 1000 -g 1000 -m 700 /home/user/closed; install -d -o 1234 -g 1234 -m 700 /opt/a;"
+                 "install -d -o 1000 -g 1000 -m 700 /opt/a/b; for f in /home/user/closed/f /opt/a/b/f; do"
+                 " echo mine > $f; chown 1000:1000 $f; chmod 600 $f; done")
+
+    def call(method: str, **message) -> int:
+        return box.ask("POST", "/" + FILES + method, json.dumps(message).encode(), Content_Type="application/json", Authorization=root)[0]
+
+    def put(path: str) -> int:
+        return box.ask("POST", f"/files?path={path}", b"new", Content_Type="application/octet-stream", Authorization=root)[0]
+
+    for directory in ("/home/user/closed", "/opt/a/b"):
+        status, _, body = box.ask("GET", f"/files?path={directory}/f", Authorization=root)
+        assert (status, body) == (200, b"mine\n"), (directory, status, body)
+        assert call("ListDir", path=directory, depth=1) == call("Stat", path=directory + "/f") == 200
+        assert call("CreateWatcher", path=directory) == 200
+        assert put(directory + "/f") == put(directory + "/g") == call("MakeDir", path=directory + "/d") == 200
+        assert call("Move", source=directory + "/f", destination=directory + "/h") == 200
+        told = as_root(box, f"cd {directory}; cat h; stat -c ' %U:%G:%a' h g d").replace("\n", "")
+        assert told == "new user:user:600 root:root:644 root:root:755", told
+        assert call("Remove", path=directory + "/none") == 200 and call("Stat", path=directory + "/none") == 404
+        assert call("Remove", path=directory) == 200 and call("Stat", path=directory) == 404
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
 def permissions_begin_with_what_it_is(server: Server):
     box = server.create()
     box.run("cd; mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'; chmod 600 pipe socket; mkdir -m 1777 d; ln -s pipe link")

@@ -37,7 +37,8 @@ Task<Status> run_as(gate::Ground& ground, SandboxRecord sandbox, std::string use
     const auto passwd = co_await where->read_file(Lifecycle::handle(sandbox),
                                                   {.path = "/etc/passwd", .user = {}}, kAccountsLimit);
     const auto found = passwd ? find_account(*passwd, user) : std::nullopt;
-    // Numbers, and a user with a group, are the backend's to understand; `user` runs wherever it is not listed.
+    // Numbers, and a user with a group, are the backend's to understand; `user` runs wherever it is not
+    // listed.
     const bool name = user != "user" && user.find_first_not_of("0123456789") != std::string::npos &&
                       user.find(':') == std::string::npos;
     if (passwd && !found && name)

@@ -64,14 +64,15 @@ Task<std::optional<Refused>> put_together(EnvdCall& call, gate::Ground& ground, 
     if (!spool) co_return refused(spool.error());
     for (const auto& part : parts) {
         // By descriptor: what is looked at is what is read.
-        const auto entry = co_await as_user(user, [&](std::string who) -> Task<Result<FileEntry>> {
-            co_return co_await call.backend.stat_file(
-                call.handle, {.path = part, .user = std::move(who), .follow = false});
-        });
+        const auto entry =
+            co_await as_user(call, user, part, [&](std::string who) -> Task<Result<FileEntry>> {
+                co_return co_await call.backend.stat_file(
+                    call.handle, {.path = part, .user = std::move(who), .follow = false});
+            });
         if (!entry) co_return refused(entry.error());
         if (entry->kind != FileEntry::Kind::Regular || part == to)
             co_return Refused{400, fmt::format("'{}' is no regular file, or is the destination", part)};
-        const auto file = co_await as_user(user, [&](std::string who) -> Task<Result<UniqueFd>> {
+        const auto file = co_await as_user(call, user, part, [&](std::string who) -> Task<Result<UniqueFd>> {
             co_return co_await call.backend.open_file(call.handle, {.path = part, .user = std::move(who)});
         });
         if (!file) co_return refused(file.error());
@@ -88,14 +89,14 @@ Task<std::optional<Refused>> put_together(EnvdCall& call, gate::Ground& ground, 
     }
     auto whole = co_await spool->finish();
     if (!whole) co_return refused(whole.error());
-    const auto filled = co_await as_user(user, [&](std::string who) -> Task<Status> {
+    const auto filled = co_await as_user(call, user, to, [&](std::string who) -> Task<Status> {
         if (::lseek(whole->get(), 0, SEEK_SET) != 0) co_return fail_errno("reading what was put together");
         FileContents all{.source = UniqueFd(::dup(whole->get())), .limit = gate::kUploadLimit};
         co_return co_await fill_file_for(call, user, std::move(who), to, std::move(all));
     });
     if (!filled) co_return refused(filled.error());
     for (const auto& part : parts) {
-        const auto gone = co_await as_user(user, [&](std::string who) -> Task<Status> {
+        const auto gone = co_await as_user(call, user, part, [&](std::string who) -> Task<Status> {
             co_return co_await call.backend.remove_file(call.handle, {.path = part, .user = std::move(who)},
                                                         RemoveTree::No);
         });

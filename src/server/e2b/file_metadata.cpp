@@ -60,7 +60,7 @@ Task<Result<bool>> put_metadata(EnvdCall& call, const User& user, std::string pa
 {
     auto* const kept = dynamic_cast<FileAttributes*>(&call.backend);
     if (kept == nullptr) co_return false;
-    const auto done = co_await as_user(user, [&](std::string who) -> Task<Status> {
+    const auto done = co_await as_user(call, user, path, [&](std::string who) -> Task<Status> {
         FilePath file{.path = path, .user = std::move(who)};
         co_return co_await kept->write_attributes(call.handle, std::move(file), std::string(kPrefix),
                                                   metadata);

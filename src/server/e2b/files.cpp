@@ -215,13 +215,13 @@ Task<Status> put(EnvdCall& call, const User& user, const std::string& path, Uplo
         FileContents all{.source = UniqueFd(::dup(contents.get())), .limit = gate::kUploadLimit};
         co_return co_await fill_file_for(call, user, std::move(who), path, std::move(all));
     };
-    auto done = co_await as_user(user, fill);
+    auto done = co_await as_user(call, user, path, fill);
     if (done || done.error().code != Code::NotFound) co_return done;
     const std::string parent = path.substr(0, path.rfind('/'));
-    BERTH_CO_CHECK(co_await as_user(user, [&](std::string who) -> Task<Status> {
+    BERTH_CO_CHECK(co_await as_user(call, user, parent, [&](std::string who) -> Task<Status> {
         co_return co_await make_dir_for(call, user, std::move(who), parent);
     }));
-    co_return co_await as_user(user, fill);
+    co_return co_await as_user(call, user, path, fill);
 }
 
 int status_for(const Error& error)
@@ -293,7 +293,7 @@ Task<void> Files::download(EnvdCall& call)
         co_await send_error(exchange, 406, "no acceptable encoding");
         co_return;
     }
-    const auto entry = co_await as_user(*user, [&](std::string who) -> Task<Result<FileEntry>> {
+    const auto entry = co_await as_user(call, *user, *path, [&](std::string who) -> Task<Result<FileEntry>> {
         co_return co_await call.backend.stat_file(call.handle, {.path = *path, .user = std::move(who)});
     });
     if (!entry && entry.error().code == Code::NotFound) {
@@ -304,7 +304,7 @@ Task<void> Files::download(EnvdCall& call)
         co_await send_error(exchange, 400, fmt::format("path '{}' is a directory", *path));
         co_return;
     }
-    auto file = co_await as_user(*user, [&](std::string who) -> Task<Result<UniqueFd>> {
+    auto file = co_await as_user(call, *user, *path, [&](std::string who) -> Task<Result<UniqueFd>> {
         co_return co_await call.backend.open_file(call.handle, {.path = *path, .user = std::move(who)});
     });
     if (!file) {

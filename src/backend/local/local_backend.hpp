@@ -10,8 +10,8 @@
 #include "backend/local/shared.hpp"
 #include "backend/local/state_dir.hpp"
 #include "base/blocking_pool.hpp"
-#include "core/backend.hpp"
 #include "core/blocking_exec.hpp"
+#include "core/measures.hpp"
 #include "core/parking.hpp"
 #include "core/registry.hpp"
 #include "core/tells_image.hpp"
@@ -31,7 +31,8 @@ class LocalBackend final : public KeptBackend,
                            public BlockingExec,
                            public TellsRefusals,
                            public WeighsSnapshots,
-                           public TellsImage {
+                           public TellsImage,
+                           public Measures {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
@@ -65,6 +66,7 @@ public:
     Task<Result<int>> exec_pid(SandboxHandle sandbox, std::string exec) override;
     Task<bool> exec_refused(SandboxHandle sandbox, std::string exec) override;
     Task<Result<Usage>> usage(SandboxHandle sandbox) override;
+    Task<Result<Measured>> measure(SandboxHandle sandbox) override;
     Task<Result<std::string>> workspace(SandboxHandle sandbox) override;
     Task<Result<ImageDefaults>> image_defaults(SandboxHandle sandbox) override;
 

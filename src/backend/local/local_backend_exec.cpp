@@ -184,6 +184,11 @@ Task<Result<Usage>> LocalBackend::usage(SandboxHandle sandbox)
     co_return co_await with(sandbox, [&](Sandbox& s) -> Result<Usage> { return s.usage(); });
 }
 
+Task<Result<Measured>> LocalBackend::measure(SandboxHandle sandbox)
+{
+    co_return co_await with(sandbox, [&](Sandbox& s) -> Result<Measured> { return s.measured(); });
+}
+
 Task<Result<std::vector<ExecInfo>>> LocalBackend::execs(SandboxHandle sandbox)
 {
     auto living = co_await with(sandbox, [&](Sandbox& s) { return s.all_execs(); });

@@ -12,7 +12,7 @@
 
 #include "backend/local/boot.hpp"
 #include "backend/local/shared.hpp"
-#include "core/backend.hpp"
+#include "core/measures.hpp"
 #include "image/tree_reader.hpp"
 #include "keeping/exec_follower.hpp"
 #include "keeping/exec_start.hpp"
@@ -106,6 +106,7 @@ public:
     /// Whether a deny pattern of its own kept something from it, as long as it is not let go of.
     [[nodiscard]] bool refused(const std::string& exec) const;
     [[nodiscard]] Usage usage() const;
+    [[nodiscard]] Measured measured() const;
     /// Every exec that has a log, oldest first.
     [[nodiscard]] Result<std::vector<ExecInfo>> all_execs() const;
 

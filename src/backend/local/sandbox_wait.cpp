@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <utility>
@@ -11,6 +12,7 @@
 #include "backend/local/shared.hpp"
 #include "core/struck.hpp"
 #include "keeping/exec_logs.hpp"
+#include "sys/group_memory.hpp"
 
 namespace berth::local {
 
@@ -44,6 +46,23 @@ Usage Sandbox::usage() const
     if (!group_) return out;
     if (const auto cpu = group_->execs().cpu_used()) out.cpu = *cpu;
     if (const auto memory = group_->execs().memory_current()) out.memory = *memory;
+    return out;
+}
+
+Measured Sandbox::measured() const
+{
+    Measured out;
+    const auto memory = group_ ? sys::memory_of(group_->execs().places())
+                               : Result<sys::GroupMemory>(fail(Code::Unsupported, "{} has no group", id()));
+    if (memory) {
+        out.memory = memory->used;
+        out.cache = memory->cache;
+    }
+    // What is written inside lies here: `df /` tells the same.
+    struct statvfs files{};
+    if (::fstatvfs(directory_.get(), &files) != 0) return out;
+    out.disk = Bytes{std::uint64_t{files.f_blocks - files.f_bfree} * files.f_frsize};
+    out.disk_total = Bytes{std::uint64_t{files.f_blocks} * files.f_frsize};
     return out;
 }
 

@@ -4,10 +4,22 @@
 
 namespace berth::e2b {
 
-void Samples::add(WallTime time, SteadyTime steady, std::optional<std::chrono::microseconds> cpu,
-                  std::uint64_t memory)
+namespace {
+
+std::uint32_t counted(const std::optional<Bytes>& bytes, unsigned shift)
 {
-    One one{.memory = memory,
+    return bytes ? static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes->count >> shift, UINT32_MAX)) : 0;
+}
+
+} // namespace
+
+void Samples::add(WallTime time, SteadyTime steady, std::optional<std::chrono::microseconds> cpu,
+                  const Measured& measured)
+{
+    if (measured.disk_total) disk_total_ = measured.disk_total;
+    One one{.memory_kb = counted(measured.memory, 10),
+            .cache_kb = counted(measured.cache, 10),
+            .disk_mb = counted(measured.disk, 20),
             .seconds = static_cast<std::uint32_t>(
                 std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count()),
             .cpu_percent = 0};

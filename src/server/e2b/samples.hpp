@@ -6,24 +6,29 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "core/measures.hpp"
 
 namespace berth::e2b {
 
-/// What a sandbox has used during the last hour. Thousands have one: a sample is 16 bytes, and what is the
+/// What a sandbox has used during the last hour. Thousands have one: a sample is 20 bytes, and what is the
 /// same for all of them is not in it.
 class Samples {
 public:
     static constexpr std::size_t kMost = 720; ///< one every five seconds
 
     struct One {
-        std::uint64_t memory = 0;  ///< bytes
+        std::uint32_t memory_kb = 0;
+        std::uint32_t cache_kb = 0;
+        std::uint32_t disk_mb = 0;
         std::uint32_t seconds = 0; ///< since 1970
         float cpu_percent = 0;
     };
 
-    /// `cpu`: used since its beginning, where that is known.
+    /// What is not known is 0. `cpu`: used since its beginning.
     void add(WallTime time, SteadyTime steady, std::optional<std::chrono::microseconds> cpu,
-             std::uint64_t memory);
+             const Measured& measured);
+    /// Of the file system, when it was looked at last.
+    [[nodiscard]] std::optional<Bytes> disk_total() const noexcept { return disk_total_; }
 
     [[nodiscard]] bool empty() const noexcept { return ring_.empty(); }
     [[nodiscard]] std::size_t size() const noexcept { return ring_.size(); }
@@ -36,8 +41,9 @@ private:
     std::size_t oldest_ = 0;
     std::optional<std::chrono::microseconds> cpu_; ///< of the newest, and when that was
     SteadyTime time_{};
+    std::optional<Bytes> disk_total_;
 };
 
-static_assert(sizeof(Samples::One) == 16);
+static_assert(sizeof(Samples::One) == 20);
 
 } // namespace berth::e2b

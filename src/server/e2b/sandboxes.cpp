@@ -341,7 +341,10 @@ Task<void> Sandboxes::sample(EntryPtr entry)
     if (!where) co_return;
     const auto used = co_await (*where)->usage(handle(*entry));
     if (!used) co_return;
-    entry->samples.add(now(), system_clock().steady(), used->cpu, used->memory ? used->memory->count : 0);
+    Measured measured{.memory = used->memory};
+    if (auto* const able = dynamic_cast<Measures*>(*where))
+        if (auto more = co_await able->measure(handle(*entry))) measured = *more;
+    entry->samples.add(now(), system_clock().steady(), used->cpu, measured);
 }
 
 Metric Sandboxes::metric_of(const Entry& entry, const Samples::One& sample) const
@@ -351,9 +354,12 @@ Metric Sandboxes::metric_of(const Entry& entry, const Samples::One& sample) cons
     out.time = WallTime(std::chrono::seconds(sample.seconds));
     out.cpus = shown.cpus;
     out.cpu_percent = sample.cpu_percent;
-    out.memory = sample.memory;
+    out.memory = std::uint64_t{sample.memory_kb} << 10;
     out.memory_total = std::uint64_t{shown.memory_mb} << 20;
-    out.disk_total = std::uint64_t{shown.disk_mb} << 20;
+    out.memory_cache = std::uint64_t{sample.cache_kb} << 10;
+    out.disk = std::uint64_t{sample.disk_mb} << 20;
+    const auto total = entry.samples.disk_total();
+    out.disk_total = total ? total->count : std::uint64_t{shown.disk_mb} << 20;
     return out;
 }
 

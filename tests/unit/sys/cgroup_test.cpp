@@ -19,6 +19,7 @@
 #include "support/tsan.hpp"
 #include "sys/cgroup_maker.hpp"
 #include "sys/child.hpp"
+#include "sys/group_memory.hpp"
 #include "sys/socket.hpp"
 
 namespace berth::sys {
@@ -239,6 +240,41 @@ TEST_F(Groups, TheMemoryLimitKills)
     EXPECT_LE(peak->count, (32_MiB).count);
     EXPECT_GT(peak->count, (16_MiB).count);
     EXPECT_TRUE(group->memory_current());
+}
+
+/// With a limit the group counts, without one its processes are asked.
+TEST_F(Groups, WhatIsInMemoryIsTold)
+{
+    BERTH_NEEDS_ONE_THREAD();
+    std::vector<GroupLimits> ways{{}};
+    if (tree.of(Controller::Memory).available()) ways.push_back({.memory = 256_MiB});
+    for (const auto& limits : ways) {
+        auto group = tree.make("held", limits);
+        ASSERT_TRUE(group) << group.error().line();
+        int ready[2];
+        ASSERT_EQ(::pipe2(&ready[0], O_CLOEXEC), 0);
+        const UniqueFd come(ready[0]);
+        UniqueFd go(ready[1]);
+        auto child = spawn_in(*group, [&] {
+            constexpr std::size_t kSize = std::size_t{64} << 20;
+            void* const memory =
+                ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            std::memset(memory, 1, kSize);
+            if (::write(go.get(), "x", 1) != 1) return 1;
+            return wait_for_ever();
+        });
+        go.reset();
+        char byte = 0;
+        ASSERT_EQ(::read(come.get(), &byte, 1), 1);
+        const auto told = memory_of(group->places());
+        ASSERT_TRUE(told) << told.error().line();
+        EXPECT_GE(told->used, 60_MiB) << limits.memory.has_value();
+        EXPECT_LE(told->used, 128_MiB) << limits.memory.has_value();
+        EXPECT_TRUE(group->kill_all());
+        EXPECT_EQ(child.wait()->signal(), SIGKILL);
+        EXPECT_TRUE(group->remove());
+    }
+    EXPECT_FALSE(memory_of({})) << "there is nothing to look into";
 }
 
 TEST_F(Groups, TheMemoryLimitCanBeRaisedAndLowered)

@@ -4,6 +4,8 @@ own for each context, so that one can be interrupted, restarted or lost without 
 POST /execute           {"code", "context_id"?, "language"?, "env_vars"?}: lines of JSON, as things happen
 GET, POST /contexts     all of them; a new one {"language"?, "cwd"?}
 DELETE /contexts/ID     POST /contexts/ID/restart
+
+BASH_WORKER and JAVASCRIPT_WORKER stand before this text: they are files of their own.
 """
 import http.server
 import json
@@ -11,6 +13,7 @@ import os
 import queue
 import secrets
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +23,8 @@ import threading
 PORT = 49999
 MOST_CONTEXTS = 64
 LARGEST_BODY = 32 << 20
+LANGUAGES = {"python": "python", "python3": "python", "py": "python", "bash": "bash", "javascript": "javascript",
+             "js": "javascript", "typescript": "typescript", "ts": "typescript"}
 
 WORKER = r'''
 import ast, asyncio, base64, builtins, inspect, io, json, linecache, os, signal, subprocess, sys, traceback
@@ -214,6 +219,25 @@ for line in requests:
 '''
 
 
+def command(language: str, *descriptors: str) -> list:
+    if language == "python":
+        return [sys.executable, "-c", WORKER, *descriptors]
+    if language == "bash":
+        return [sys.executable, "-c", BASH_WORKER, *descriptors]
+    return ["node", "--no-warnings", "-e", JAVASCRIPT_WORKER, "--", *descriptors, language]
+
+
+def known_language(request: dict) -> str:
+    asked = (request.get("language") or "python").lower()
+    language = LANGUAGES.get(asked)
+    if language is None:
+        raise ValueError(f"language '{asked}': this interpreter runs python, bash, javascript and typescript")
+    program = {"python": sys.executable, "bash": "bash"}.get(language, "node")
+    if shutil.which(program) is None:
+        raise ValueError(f"language '{asked}': this sandbox has no {program}")
+    return language
+
+
 class Context:
     def __init__(self, language: str, cwd: str):
         self.id, self.language, self.cwd = secrets.token_hex(16), language, cwd
@@ -224,7 +248,7 @@ class Context:
         own_in, their_out = os.pipe()
         their_in, own_out = os.pipe()
         try:
-            self.process = subprocess.Popen([sys.executable, "-c", WORKER, str(their_in), str(their_out)], cwd=self.cwd,
+            self.process = subprocess.Popen(command(self.language, str(their_in), str(their_out)), cwd=self.cwd,
                                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                             pass_fds=(their_in, their_out), start_new_session=True)
         except OSError:
@@ -289,9 +313,18 @@ class Context:
                 if listening and not tell(event):
                     listening = False
                     self.interrupt()
+            if died:
+                self.bury()
             if died and listening:
                 tell({"type": "error", "name": "ContextEnded", "traceback": "",
                       "value": "the process of this context ended before the code did"})
+
+    def bury(self) -> None:
+        """It has let go of its pipes, and is not quite gone: the next code must not be given to it."""
+        try:
+            self.process.wait(1)
+        except subprocess.TimeoutExpired:
+            self.end()
 
     def interrupt(self) -> None:
         try:
@@ -354,13 +387,14 @@ def make_context(language: str, cwd: str) -> Context:
         return context
 
 
-def default_context() -> Context:
+def default_context(language: str) -> Context:
     """What code runs in that names no context: there from the beginning, and again when it was removed."""
+    name = "default" if language == "python" else "default-" + language
     with making:
-        if "default" not in contexts:
-            contexts["default"] = Context("python", default_directory())
-            contexts["default"].id = "default"
-        return contexts["default"]
+        if name not in contexts:
+            contexts[name] = Context(language, default_directory())
+            contexts[name].id = name
+        return contexts[name]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -441,7 +475,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if parts == ["execute"]:
             self.execute(request)
         elif parts == ["contexts"]:
-            language = self.language(request)
+            language = known_language(request)
             cwd = request.get("cwd") or default_directory()
             if not os.path.isdir(cwd):
                 raise ValueError(f"cwd '{cwd}' does not exist")
@@ -456,13 +490,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.refuse(404, "there is nothing here")
 
-    @staticmethod
-    def language(request: dict) -> str:
-        language = (request.get("language") or "python").lower()
-        if language not in ("python", "python3", "py"):
-            raise ValueError(f"language '{language}': this interpreter runs python alone")
-        return "python"
-
     def execute(self, request: dict) -> None:
         code, env = request.get("code"), request.get("env_vars") or {}
         if not isinstance(code, str) or not isinstance(env, dict):
@@ -473,8 +500,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.refuse(404, "context not found")
                 return
         else:
-            self.language(request)
-            context = default_context()
+            context = default_context(known_language(request))
         context.prepare()
         self.send_response(200)
         self.send_header("Content-Type", "application/x-ndjson")
@@ -504,5 +530,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
 
-default_context()
+default_context("python")
+if shutil.which("node") is not None:
+    default_context("javascript")
 Server(("127.0.0.1", PORT), Handler).serve_forever()

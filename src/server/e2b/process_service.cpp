@@ -367,6 +367,7 @@ Task<ProcessService::Outcome> ProcessService::unary(EnvdCall& call, std::string_
 Task<void> ProcessService::stream_input(EnvdCall& call)
 {
     if (!co_await rpc::check_stream(call.exchange)) co_return;
+    call.exchange.let_trickle();
     connect::EnvelopeReader reader(rpc::kMessageLimit);
     ProcessPtr process;
     Outcome failed;

@@ -107,6 +107,7 @@ Task<void> pass_body(http::Exchange& exchange, http::Channel& inside)
 {
     asio::steady_timer never(co_await asio::this_coro::executor, SteadyTime::max());
     const bool chunked = exchange.head().chunked;
+    exchange.let_trickle(); // the program inside decides
     for (;;) {
         const auto piece = co_await exchange.read();
         if (!piece) {

@@ -10,7 +10,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kReadPatience = 300s;  // a body that does not grow
 constexpr auto kWritePatience = 300s; // a client that does not read
 constexpr std::size_t kPiece = std::size_t{64} << 10;
 
@@ -31,30 +30,32 @@ Task<Status> Exchange::invite_body()
     co_return co_await channel_.write("HTTP/1.1 100 Continue\r\n\r\n", now() + kWritePatience);
 }
 
+/// Reads on behind what is there.
+Task<Status> Exchange::fill_buffer()
+{
+    const auto old = buffer_.size();
+    const auto begun = now();
+    buffer_.resize(old + kPiece);
+    auto n = co_await channel_.read_some(std::span(buffer_).subspan(old), pace_.until(begun));
+    buffer_.resize(old + n.value_or(0));
+    if (!n) co_return std::unexpected(std::move(n).error());
+    if (*n == 0) co_return fail(Code::Unavailable, "the request was cut off");
+    pace_.came(*n, now() - begun);
+    co_return Status{};
+}
+
 /// Feeds the parser; false at the end of the message.
 Task<Result<bool>> Exchange::read_more()
 {
     if (parser_.done()) co_return false;
     BERTH_CO_CHECK(co_await invite_body());
-    if (buffer_.empty()) {
-        const auto old = buffer_.size();
-        buffer_.resize(old + kPiece);
-        auto n = co_await channel_.read_some(std::span(buffer_).subspan(old), now() + kReadPatience);
-        buffer_.resize(old + n.value_or(0));
-        if (!n) co_return std::unexpected(std::move(n).error());
-        if (*n == 0) co_return fail(Code::Unavailable, "the request was cut off");
-    }
+    if (buffer_.empty()) BERTH_CO_CHECK(co_await fill_buffer());
     BERTH_CO_TRY(const auto used, parser_.feed(buffer_));
     buffer_.erase(0, used);
-    // A chunk's head that is not complete: read on behind it.
+    // A chunk's head that is not complete.
     if (used == 0 && !parser_.done()) {
-        const auto old = buffer_.size();
-        if (old > kHeadLimit) co_return fail(Code::Invalid, "a chunk's head without end");
-        buffer_.resize(old + kPiece);
-        auto n = co_await channel_.read_some(std::span(buffer_).subspan(old), now() + kReadPatience);
-        buffer_.resize(old + n.value_or(0));
-        if (!n) co_return std::unexpected(std::move(n).error());
-        if (*n == 0) co_return fail(Code::Unavailable, "the request was cut off");
+        if (buffer_.size() > kHeadLimit) co_return fail(Code::Invalid, "a chunk's head without end");
+        BERTH_CO_CHECK(co_await fill_buffer());
     }
     co_return true;
 }

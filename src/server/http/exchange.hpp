@@ -6,6 +6,7 @@
 
 #include "base/task.hpp"
 #include "server/http/channel.hpp"
+#include "server/http/pace.hpp"
 #include "server/http/parser.hpp"
 
 namespace berth::http {
@@ -24,6 +25,8 @@ public:
     Task<Result<std::string>> read();
     /// Tells a client that waits to be asked for its body; read() does, too, where nothing was answered yet.
     Task<Status> invite_body();
+    /// Its body is a conversation, which may be slow: each piece has its time, all of it has none.
+    void let_trickle() noexcept { pace_.free(); }
 
     /// The whole answer.
     Task<Status> send(Response response);
@@ -58,12 +61,14 @@ public:
 
 private:
     Task<Result<bool>> read_more();
+    Task<Status> fill_buffer();
     std::string begin_head(int status, Pairs headers, std::optional<std::uint64_t> length);
 
     Channel& channel_;
     MessageParser& parser_;
     std::string& buffer_;
     RequestHead head_;
+    Pace pace_;
     Pairs extra_;
     bool continue_asked_ = false;
     bool keep_alive_ = true;

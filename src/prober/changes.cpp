@@ -106,6 +106,16 @@ void make(const Words& w, Answer& answer)
     refused(answer, "making something beside it", error, names_a_mount(error) || ::geteuid() == 0);
 }
 
+/// The name itself, for a moment: where nobody else looks, and it is gone again.
+void make_it(const Words& w, Answer& answer)
+{
+    struct stat st{};
+    if (::lstat(w[0], &st) == 0) return say(answer, Outcome::Absent, false, "it is there already");
+    if (::mkdir(w[0], 0700) != 0) return refused(answer, "making it", errno, true);
+    ::rmdir(w[0]);
+    permitted(answer, "made it");
+}
+
 enum class Root { Yes, No, Unknown };
 
 /// Whether a mount begins at the name: the kernel moves and removes no such thing.
@@ -333,7 +343,7 @@ void deep(const Words& w, Answer& answer)
 constexpr Entry kEntries[] = {
     {"write", write_it},      {"create", create},     {"make", make},       {"away", away},
     {"hard-link", hard_link}, {"link", through_link}, {"by-proc", by_proc}, {"reopen", reopen},
-    {"remount", remount},     {"work", work},         {"deep", deep},
+    {"remount", remount},     {"work", work},         {"deep", deep},       {"make-it", make_it},
 };
 
 } // namespace

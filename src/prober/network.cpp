@@ -140,6 +140,7 @@ void route(const Words& w, Answer& answer)
 void interfaces(const Words&, Answer& answer)
 {
     const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 && no_way(errno)) return refused(answer, "making a socket", errno, true);
     struct if_nameindex* const all = ::if_nameindex();
     if (all == nullptr || fd < 0) return say(answer, Outcome::Unclear, false, "they cannot be listed");
     char names[100] = {};

@@ -26,15 +26,24 @@ std::string_view to_string(Must must) noexcept { return must == Must::Fail ? "fa
 
 bool elsewhere(const Capabilities& have) { return accepted_tier(have.holds) == policy::Tier::Vendor; }
 
-std::string writable_place(const Ground& ground)
+policy::Roots roots_of(const Ground& ground)
 {
     policy::Roots roots;
     for (const auto& mount : ground.spec.mounts)
         if (mount.workspace) roots.workspaces.push_back(mount.target);
+    const auto& terrain = ground.terrain;
+    roots.workspaces.insert(roots.workspaces.end(), terrain.workspaces.begin(), terrain.workspaces.end());
+    if (!terrain.tmpdirs.empty()) roots.tmpdirs = terrain.tmpdirs;
     if (!ground.facts.home.empty()) roots.home = ground.facts.home;
+    return roots;
+}
+
+std::string writable_place(const Ground& ground)
+{
+    const auto roots = roots_of(ground);
     const auto files = policy::bind_files(ground.spec.policy, roots);
     if (!files) return {};
-    if (files->empty()) return "/tmp";
+    if (files->empty()) return ground.terrain.temporary.empty() ? "/tmp" : ground.terrain.temporary;
     std::vector<std::string> places{"/tmp", "/var/tmp", roots.home};
     for (const auto& rule : files->rules)
         if (rule.access == policy::Access::Write && !rule.path.empty()) places.push_back(rule.path);

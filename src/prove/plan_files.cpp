@@ -78,19 +78,15 @@ private:
     {
         rule_ = "a private root";
         const std::string home = ground_.facts.home.empty() ? "/" : ground_.facts.home;
-        add("work_in /tmp", Must::Pass, {"work", "/tmp"});
-        add("work_in " + home, Must::Pass, {"work", home});
-        scratch("/tmp");
-        scratch(home);
+        for (const auto& place : {writable_place(ground_), home}) {
+            add("work_in " + place, Must::Pass, {"work", place});
+            scratch(place);
+        }
     }
 
     [[nodiscard]] Status bind()
     {
-        policy::Roots roots;
-        for (const auto& mount : ground_.spec.mounts)
-            if (mount.workspace) roots.workspaces.push_back(mount.target);
-        if (!ground_.facts.home.empty()) roots.home = ground_.facts.home;
-        BERTH_TRY(places_.files, policy::bind_files(ground_.spec.policy, roots));
+        BERTH_TRY(places_.files, policy::bind_files(ground_.spec.policy, roots_of(ground_)));
         for (const auto& place : samples())
             if (places_.read_only.empty() && places_.files.decide(place) == Access::Read)
                 places_.read_only = place;
@@ -214,9 +210,14 @@ private:
         rule_ = "deny everything else";
         for (const char* place : {"/etc", "/home", "/root", "/var", "/srv", "/opt", "/usr", "/mnt", "/sys"}) {
             if (places_.files.decide(place) != Access::Deny) continue;
-            const bool above = std::ranges::any_of(places_.files.rules, [&](const auto& rule) {
-                return rule.access != Access::Deny && rule.path.starts_with(std::string(place) + "/");
-            });
+            const std::string within = std::string(place) + "/";
+            const bool above =
+                std::ranges::any_of(places_.files.rules,
+                                    [&](const auto& rule) {
+                                        return rule.access != Access::Deny && rule.path.starts_with(within);
+                                    }) ||
+                std::ranges::any_of(ground_.terrain.shown,
+                                    [&](const auto& shown) { return shown.starts_with(within); });
             if (!above) add(fmt::format("look_at {}", place), Must::Fail, {"hidden", place}, true);
         }
         something_passes();
@@ -226,29 +227,34 @@ private:
     {
         const auto& names = ground_.spec.policy.protected_names;
         rule_ = printable(fmt::format("protect {}", fmt::join(names, " ")), 400);
-        bool any = false;
-        for (const auto& mount : ground_.spec.mounts) {
-            if (mount.mode == Mount::Mode::ReadOnly || places_.files.decide(mount.target) != Access::Write)
-                continue;
-            any = true;
-            scratch(mount.target);
-            for (const auto& name : names) {
-                const std::string path = fmt::format("{}/{}", mount.target, name);
-                add("write_directly " + path, Must::Fail, {"write", path});
-                add("rename_away " + path, Must::Fail, {"away", path});
-            }
-            const std::string first = fmt::format("{}/{}", mount.target, names.front());
-            add("make " + first, Must::Fail, {"make", first});
-            add("write_by_proc_root " + first, Must::Fail, {"by-proc", first});
-            add("write_by_descriptor " + first, Must::Fail, {"reopen", first});
-            add("write_through_symlink " + first, Must::Fail, {"link", first, mount.target});
-            std::vector<std::string> deep{"deep", mount.target};
-            for (const auto& name : names)
-                if (deep.size() < 14) deep.push_back(name);
-            add("write_what_lies_deeper " + mount.target, Must::Fail, std::move(deep));
-            add("work_in " + mount.target, Must::Pass, {"work", mount.target});
+        auto places = ground_.terrain.workspaces;
+        for (const auto& mount : ground_.spec.mounts)
+            if (mount.mode != Mount::Mode::ReadOnly) places.push_back(mount.target);
+        std::erase_if(places, [&](const auto& one) { return places_.files.decide(one) != Access::Write; });
+        for (const auto& place : places) protect_in(place, names);
+        if (places.empty()) untried("no directory of the host may be written");
+    }
+
+    void protect_in(const std::string& place, const std::vector<std::string>& names)
+    {
+        scratch(place);
+        for (const auto& name : names) {
+            const std::string path = fmt::format("{}/{}", place, name);
+            add("write_directly " + path, Must::Fail, {"write", path});
+            add("rename_away " + path, Must::Fail, {"away", path});
+            if (ground_.terrain.ours_alone) add("make " + path, Must::Fail, {"make-it", path});
         }
-        if (!any) untried("no directory of the host may be written");
+        const std::string first = fmt::format("{}/{}", place, names.front());
+        // Where a missing name is kept by what it is called, another in its place says nothing.
+        if (!ground_.terrain.whole_machine) add("make " + first, Must::Fail, {"make", first});
+        add("write_by_proc_root " + first, Must::Fail, {"by-proc", first});
+        add("write_by_descriptor " + first, Must::Fail, {"reopen", first});
+        add("write_through_symlink " + first, Must::Fail, {"link", first, place});
+        std::vector<std::string> deep{"deep", place};
+        for (const auto& name : names)
+            if (deep.size() < 14) deep.push_back(name);
+        add("write_what_lies_deeper " + place, Must::Fail, std::move(deep));
+        add("work_in " + place, Must::Pass, {"work", place});
     }
 
     const Ground& ground_;

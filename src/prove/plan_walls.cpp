@@ -65,6 +65,14 @@ bool mounted(const SandboxSpec& spec, const std::string& path)
     return false;
 }
 
+/// A file of ours that the policy shows by its own words, on a machine that may be this one.
+bool granted(const Ground& ground, const std::string& path)
+{
+    if (!ground.terrain.whole_machine || ground.spec.policy.files.empty()) return false;
+    const auto files = policy::bind_files(ground.spec.policy, roots_of(ground));
+    return files && files->decide(path) != policy::Access::Deny;
+}
+
 } // namespace
 
 void plan_network(const Ground& ground, Plan& out)
@@ -72,12 +80,15 @@ void plan_network(const Ground& ground, Plan& out)
     const auto kind = ground.spec.policy.network;
     const bool live = ground.spec.root.kind == Template::Kind::Live;
     Adder add(out, fmt::format("network {}", to_string(kind)));
+    const auto& terrain = ground.terrain;
+    const bool cut = kind == Network::Off && terrain.cut_by_namespace;
     add.pass("talk_over_own_loopback", {"loopback", "127.0.0.1"});
+    out.probes.back().only_told = cut; // some forbid every socket then
     // The filter of a live view knows no unix sockets: those of the host would answer. Beside deny patterns
     // there are none either: their names would lead past the supervisor.
     const bool patterns = std::ranges::any_of(
         ground.spec.policy.files, [](const auto& rule) { return policy::is_pattern(rule.target); });
-    if (!live && !patterns) add.pass("talk_over_own_unix_socket", {"own-unix"});
+    if (!live && !patterns && !cut) add.pass("talk_over_own_unix_socket", {"own-unix"});
     if (kind == Network::Host) {
         if (ground.bait.tcp4 != 0)
             add.pass("reach_loopback_of_the_host",
@@ -91,7 +102,9 @@ void plan_network(const Ground& ground, Plan& out)
         return add.untried("it grants the host's network: nothing of it must fail");
     }
     reach_host(ground.bait, add);
-    if (kind == Network::Off && !elsewhere(ground.have)) {
+    if (cut && !terrain.host.empty())
+        add.fail("reach_who_listens_outside", {"tcp", terrain.host, std::to_string(terrain.port), ""});
+    if (cut || (kind == Network::Off && !elsewhere(ground.have))) {
         add.fail("find_an_interface", {"interfaces"});
         add.fail("reach_an_ip_literal", {"route", kLiteral, "443"});
         add.fail("reach_an_ipv6_literal", {"route", kSix, "443"});
@@ -115,8 +128,15 @@ void plan_host(const Ground& ground, Plan& out)
     Adder add(out, policy.files.empty() ? "a private root" : "nothing else of the host");
     const char* const names[] = {"read_file_of_the_host", "read_file_of_the_state_directory"};
     for (std::size_t i = 0; i < bait.files.size(); ++i)
-        if (!mounted(ground.spec, bait.files[i]))
+        if (!mounted(ground.spec, bait.files[i]) && !granted(ground, bait.files[i]))
             add.fail(names[std::min<std::size_t>(i, 1)], {"seen", bait.files[i], bait.word}, true);
+    const auto& terrain = ground.terrain;
+    if (!terrain.secret.empty()) {
+        add.fail("read_file_of_that_machine", {"seen", terrain.secret, terrain.word});
+        add.fail("write_file_of_that_machine", {"write", terrain.secret});
+        const std::string above = terrain.secret.substr(0, terrain.secret.rfind('/'));
+        add.fail("make_directory_on_that_machine", {"create", above});
+    }
     if (!bait.socket.empty() && !mounted(ground.spec, bait.socket))
         add.fail("reach_unix_socket_of_the_host", {"unix", bait.socket, bait.word}, true);
     for (const char* path : {"/run/docker.sock", "/run/dbus/system_bus_socket", "/run/systemd/private"})

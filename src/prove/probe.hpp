@@ -7,6 +7,8 @@
 
 #include "core/capabilities.hpp"
 #include "core/sandbox_spec.hpp"
+#include "core/terrain.hpp"
+#include "policy/bind.hpp"
 
 /// A proof of a policy: probes that run inside a living sandbox, and what they must come to.
 namespace berth::prove {
@@ -58,6 +60,7 @@ struct Ground {
     const Bait& bait;
     const Facts& facts;
     Load load = Load::Whole;
+    Terrain terrain{};
 };
 
 /// Why a rule, or a part of it, is not tried.
@@ -86,6 +89,8 @@ void plan_network(const Ground& ground, Plan& out);
 void plan_kernel(const Ground& ground, Plan& out);
 void plan_limits(const Ground& ground, Plan& out);
 
+/// What the symbols of the policy stand for inside.
+[[nodiscard]] policy::Roots roots_of(const Ground& ground);
 /// The first directory inside that may be written; empty: there is none.
 [[nodiscard]] std::string writable_place(const Ground& ground);
 /// True where the sandbox is a vendor's, of whose machine nothing can be known.

@@ -100,7 +100,8 @@ Tried judge(const Probe& probe, const Facts& facts, const Answer* answer)
     out.saw = answer->text;
     out.sure = answer->sure;
     const bool must_pass = probe.must == Must::Pass;
-    if (answer->outcome == "permitted" && probe.only_told)
+    const bool otherwise = answer->outcome == (must_pass ? "refused" : "permitted");
+    if (otherwise && probe.only_told)
         out.verdict = Verdict::Absent;
     else if (answer->outcome == "permitted")
         out.verdict = must_pass ? Verdict::Held : Verdict::NotHeld;
@@ -123,6 +124,9 @@ public:
     {
         BERTH_CO_TRY(const auto image, make_prober_image());
         image_ = image.get();
+        if (auto* const tells = dynamic_cast<TellsTerrain*>(&backend_)) {
+            BERTH_CO_TRY(terrain_, co_await tells->terrain(sandbox_));
+        }
         BERTH_CO_TRY(const auto execs, co_await backend_.execs(sandbox_));
         Load load = Load::Whole;
         for (const auto& exec : execs)
@@ -155,7 +159,8 @@ private:
             if (who.facts[4].starts_with('/') && !spec_.env.contains("HOME")) home_ = who.facts[4];
         }
         facts.home = home_; // rules are bound to the home of the sandbox's user, whoever asks
-        const Ground ground{.spec = spec_, .have = have_, .bait = bait, .facts = facts, .load = load};
+        const Ground ground{
+            .spec = spec_, .have = have_, .bait = bait, .facts = facts, .load = load, .terrain = terrain_};
         auto made = first ? plan(ground) : plan_for_another_user(ground);
         if (!made) co_return std::unexpected(std::move(made).error());
         const std::string token = random_hex(6);
@@ -266,6 +271,7 @@ private:
     SandboxHandle sandbox_;
     SandboxSpec spec_;
     Capabilities have_;
+    Terrain terrain_;
     int image_ = -1;
     std::string home_; ///< of the sandbox's user; empty: not known
     SteadyTime until_ = system_clock().steady() + kAll;

@@ -15,7 +15,8 @@ import threading
 import time
 import traceback
 
-from there import Person, environment, outside_tmp
+from there import Person, There, environment, outside_tmp
+from codex_client import Client
 
 checks = []
 
@@ -39,7 +40,7 @@ class Peer:
     """One client of a lying server."""
 
     def __init__(self, connection: socket.socket, head: str):
-        self.connection, self.head, self.buffer = connection, head, b""
+        self.connection, self.head, self.buffer, self.lock = connection, head, b"", threading.Lock()
 
     def need(self, n: int) -> bytes:
         while len(self.buffer) < n:
@@ -68,7 +69,8 @@ class Peer:
                 return json.loads(message)
 
     def send(self, document) -> None:
-        self.connection.sendall(frame(json.dumps(document).encode()))
+        with self.lock:
+            self.connection.sendall(frame(json.dumps(document).encode()))
 
 
 class Liar:
@@ -208,10 +210,13 @@ def a_record_of_somebody_else(program):
 
 
 class NoWalls:
-    """Runs everything and touches every file with its own rights, whatever it is asked to hold: it only carries intents."""
+    """Runs everything and touches every file with its own rights, whatever it is asked to hold: it only carries intents.
 
-    def __init__(self, root: pathlib.Path):
-        self.root, self.seen = root, []
+    `words(argv)` may put something before a command, so that some of it is held after all.
+    """
+
+    def __init__(self, root: pathlib.Path, words=lambda argv: argv):
+        self.root, self.seen, self.words, self.commands = root, [], words, {}
         self.liar = Liar(self.answer, hello={"sessionId": "s", "environmentInfo": {
             "shell": {"name": "sh", "path": "/bin/sh"}, "userHomeDir": "file://" + str(root)}})
 
@@ -232,16 +237,44 @@ class NoWalls:
         if method == "fs/remove":
             shutil.rmtree(path, ignore_errors=True)
         if method == "process/start":
-            name = params["processId"]
-            peer.send({"id": request["id"], "result": {"processId": name, "sandboxType": "linuxSeccomp"}})
-            done = subprocess.run(params["argv"], cwd=params["cwd"][7:], env=params["env"], stdin=subprocess.DEVNULL,
-                                  capture_output=True, check=False)
-            told = [("output", {"stream": "stdout", "chunk": base64.b64encode(done.stdout).decode()}),
-                    ("exited", {"exitCode": done.returncode}), ("closed", {})]
-            for seq, (kind, more) in enumerate(told, 1):
-                peer.send({"method": "process/" + kind, "params": {"processId": name, "seq": seq, **more}})
+            self.start(peer, request)
             raise StopIteration
+        if method == "process/write":
+            command = self.commands[params["processId"]]
+            try:
+                command.stdin.write(base64.b64decode(params["chunk"]))
+                command.stdin.flush()
+            except OSError:
+                return {"status": "stdinClosed"}
+            return {"status": "accepted"}
+        if method == "process/terminate" and params["processId"] in self.commands:
+            self.commands[params["processId"]].kill()
+        if method == "fs/readDirectory":
+            return {"entries": [{"fileName": one.name, "isDirectory": one.is_dir(), "isFile": one.is_file()} for one in path.iterdir()]}
         return {}
+
+    def start(self, peer, request) -> None:
+        params = request["params"]
+        name = params["processId"]
+        command = subprocess.Popen(self.words(params["argv"]), cwd=params["cwd"][7:], env=params["env"], stdout=subprocess.PIPE,
+                                   stdin=subprocess.PIPE if params.get("pipeStdin") else subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.commands[name] = command
+        peer.send({"id": request["id"], "result": {"processId": name, "sandboxType": "linuxSeccomp"}})
+
+        def tell() -> None:
+            numbers = iter(range(1, 1 << 30))
+
+            def event(kind, **more):
+                peer.send({"method": "process/" + kind, "params": {"processId": name, "seq": next(numbers), **more}})
+            try:
+                while piece := os.read(command.stdout.fileno(), 8192):
+                    event("output", stream="stdout", chunk=base64.b64encode(piece).decode())
+                event("exited", exitCode=command.wait() % 256)
+                event("closed")
+            except OSError:
+                command.kill()
+                command.wait()
+        threading.Thread(target=tell, daemon=True).start()
 
     @staticmethod
     def error(peer, request, code, message):
@@ -258,7 +291,7 @@ def a_server_that_holds_nothing_admits_only_full_access(program):
             with tempfile.TemporaryDirectory(prefix="berth-liar-") as data:
                 code, _, err = Person(program, data, environment(walls.liar.url, place / "box")).run(
                     "create", "--backend", "exec-server", *words)
-            assert code == 6 and "does not hold what it is asked to" in err, (words, code, err)
+            assert code == 6 and "does not hold what it is asked to" in err and "probe" in err, (words, code, err)
         assert not list((place / "box").glob("sbx_*"))
         assert all(sandbox not in (None, "absent") for method, sandbox in walls.seen if method.startswith(("fs/", "process/start"))), \
             [method for method, sandbox in walls.seen if sandbox in (None, "absent")]
@@ -269,6 +302,87 @@ def a_server_that_holds_nothing_admits_only_full_access(program):
         walls.liar.close()
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+class Onward(Client):
+    """What a server answers goes to the peer."""
+
+    def __init__(self, port: int, peer: Peer):
+        self.peer = peer
+        super().__init__(port, initialize=False)
+        self.numbers = iter(range(1 << 40, 1 << 41))
+        self.info = self.call("initialize", {"clientName": "test"})["environmentInfo"]
+        self.notify("initialized", {})
+
+    def _take(self, message: dict) -> None:
+        if message.get("id", 0) >= 1 << 40:
+            super()._take(message)
+        elif self.peer:
+            self.peer.send(message)
+
+
+class Forgetful:
+    """Stands before a real exec-server, and hands on what `keeps(entry)` is true for of each intent."""
+
+    def __init__(self, there: There, keeps=lambda entry: True):
+        self.port, self.keeps, self.onward, self.methods = there.server.port, keeps, {}, []
+        self.liar = Liar(self.answer, hello={"sessionId": "s", "environmentInfo": Onward(self.port, None).info})
+
+    def answer(self, peer, request):
+        self.methods.append(request["method"])
+        sandbox = request["params"].get("sandbox")
+        if sandbox:
+            files = sandbox["permissions"]["file_system"]
+            files["entries"] = [entry for entry in files["entries"] if self.keeps(entry)]
+        if peer not in self.onward:
+            self.onward[peer] = Onward(self.port, peer)
+        self.onward[peer].raw(json.dumps(request).encode())
+        raise StopIteration
+
+
+@check
+def what_a_server_forgets_of_an_intent_is_found_out(program):
+    """Each rule of a policy is tried there, by the probes of `policy prove`, before a sandbox with it is made."""
+    there = There(program)
+    # Where no permission of its own refuses it: root's commands are strangers there.
+    private = pathlib.Path(tempfile.mkdtemp(prefix="berth-private-", dir="/srv" if os.geteuid() == 0 else there.place))
+    private.chmod(0o755)
+    (private / "file").write_text("private")
+    policy = there.place / "policy.json"
+    policy.write_text(json.dumps({"files": [{"read": ":root"}, {"write": ":workspace_roots"}, {"deny": str(private)}],
+                                  "protect": [".git", ".idea"]}))
+
+    def is_private(entry):
+        return entry["path"].get("path") == "file://" + str(private)
+
+    def is_named(entry):
+        return entry["path"].get("value", {}).get("subpath") == ".idea"
+
+    def is_kept(entry):
+        return ".berth-kept" in entry["path"].get("path", "") or entry["path"].get("value", {}).get("subpath") == ".berth-kept"
+
+    try:
+        for forgotten, named in ((is_private, "deny "), (is_named, "protect "), (is_kept, "protect "), (lambda entry: False, None)):
+            before = Forgetful(there, lambda entry, forgotten=forgotten: not forgotten(entry))
+            me = there.person(BERTH_EXEC_SERVER_URL=before.liar.url)
+            code, out, err = me.run("create", "--backend", "exec-server", "--policy", str(policy), "--json")
+            if named is not None:
+                assert code == 6 and f"does not hold what it is asked to: {named}" in out, (named, code, out, err)
+                assert there.sandboxes() == [], there.sandboxes()
+                continue
+            assert code == 0, err
+            # Once: neither a command nor another sandbox with the same policy asks again.
+            box = json.loads(out)["id"]
+            tried = before.methods.count("process/start")
+            me.well("create", "--backend", "exec-server", "--policy", str(policy))
+            assert before.methods.count("process/start") == tried, before.methods[-20:]
+            me.well("exec", box, "--", "true")  # a look for protected names, and the command
+            assert before.methods.count("process/start") == tried + 2, before.methods[-20:]
+            assert me.run("policy", "prove", box)[0] == 0, me.run("policy", "prove", box)
+        assert not list(there.root.glob(".trial-*"))
+    finally:
+        there.close()
+        shutil.rmtree(private, ignore_errors=True)
 
 
 @check

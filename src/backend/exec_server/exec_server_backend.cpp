@@ -39,13 +39,12 @@ Result<std::unique_ptr<Backend>> ExecServerBackend::open(const BackendOptions& o
 {
     if (options.pool == nullptr)
         return fail(Code::Invalid, "backend exec-server needs a pool for blocking work");
-    return std::unique_ptr<Backend>(new ExecServerBackend(
-        keeping::RemoteState(options.state_path, "exec-server-client", keeping::check_native), *options.pool,
-        read_config(config_environment())));
+    return std::unique_ptr<Backend>(
+        new ExecServerBackend(options.state_path, *options.pool, read_config(config_environment())));
 }
 
-ExecServerBackend::ExecServerBackend(keeping::RemoteState state, BlockingPool& pool, Result<Config> config)
-    : state_(std::move(state)), pool_(pool),
+ExecServerBackend::ExecServerBackend(std::string data, BlockingPool& pool, Result<Config> config)
+    : data_(std::move(data)), state_(data_, "exec-server-client", keeping::check_native), pool_(pool),
       execs_(
           pool, [this](const std::string& native) { return state_.instance(native); },
           [this](keeping::RelayedWish wish) -> Result<keeping::RelayedExecs::ExecPtr> {
@@ -53,7 +52,8 @@ ExecServerBackend::ExecServerBackend(keeping::RemoteState state, BlockingPool& p
               auto one = std::make_shared<RunningExec>(server->config(), std::move(wish));
               BERTH_CHECK(one->go_on());
               return one;
-          })
+          }),
+      proofs_(state_)
 {
     if (!config) {
         unusable_ = std::unexpected(std::move(config).error());
@@ -81,6 +81,10 @@ Capabilities ExecServerBackend::capabilities() const
 
 Result<ExecServerBackend::Instance> ExecServerBackend::find(const std::string& native)
 {
+    {
+        const std::scoped_lock lock(trials_mutex_);
+        if (const auto trial = trials_.find(native); trial != trials_.end()) return trial->second;
+    }
     BERTH_TRY(auto* const server, this->server());
     BERTH_TRY(const auto root, ground_->root());
     Instance out;
@@ -96,6 +100,7 @@ Result<ExecServerBackend::Instance> ExecServerBackend::find(const std::string& n
     if (record->spec.id != keeping::sandbox_of(native))
         return fail(Code::Invalid, "the record of {} is another sandbox's", native);
     out.record = *std::move(record);
+    out.around = out.record.spec.policy;
     return out;
 }
 
@@ -119,23 +124,46 @@ Error ExecServerBackend::not_there(const std::string& native)
 
 Task<Result<SandboxHandle>> ExecServerBackend::create(CreateRequest request)
 {
-    co_return co_await pool_.call([&]() -> Result<SandboxHandle> {
-        // What can never be is refused before anybody is asked.
-        BERTH_CHECK(validate(request.spec));
-        BERTH_CHECK(admit(request.spec));
-        if (request.from)
-            return fail(Code::Unsupported, "backend exec-server cannot start from a snapshot of kind '{}'",
-                        printable(request.from->kind, 60));
-        BERTH_TRY(auto* const server, this->server());
-        return make(*server, request);
-    });
+    const auto& policy = request.spec.policy;
+    std::string key;
+    BERTH_CO_TRY(const bool there, co_await pool_.call([&]() -> Result<bool> {
+        BERTH_TRY(const bool found, look(request));
+        if (found || unconfined(policy)) return found;
+        BERTH_TRY(key, proof_key(policy, policy));
+        return false;
+    }));
+    if (!there && !key.empty()) BERTH_CO_CHECK(co_await attest(key, policy, policy));
+    co_return co_await pool_.call([&] { return make(*server_, request); });
+}
+
+Result<bool> ExecServerBackend::look(const CreateRequest& request)
+{
+    const auto& spec = request.spec;
+    // What can never be is refused before anybody is asked.
+    BERTH_CHECK(validate(spec));
+    BERTH_CHECK(admit(spec));
+    if (request.from)
+        return fail(Code::Unsupported, "backend exec-server cannot start from a snapshot of kind '{}'",
+                    printable(request.from->kind, 60));
+    BERTH_TRY([[maybe_unused]] auto* const server, this->server());
+    const std::string native = keeping::native_name(spec.id, request.labels.generation);
+    BERTH_CHECK(keeping::check_native(native));
+    BERTH_TRY(const auto root, ground_->root());
+    const auto there = find(native);
+    if (!there && there.error().code != Code::NotFound) return std::unexpected(there.error());
+    if (there && there->record.made) return true; // with this specification or another
+    if (!spec.hostname.empty())
+        return fail(Code::Unsupported, "host name {}: an exec-server's sandboxes have none of their own",
+                    printable(spec.hostname, 60));
+    BERTH_TRY([[maybe_unused]] const auto confines,
+              confine(spec.policy, spec.policy, layout_of(root, native, {})));
+    return false;
 }
 
 Result<SandboxHandle> ExecServerBackend::make(Server& server, const CreateRequest& request)
 {
     const auto& spec = request.spec;
     const std::string native = keeping::native_name(spec.id, request.labels.generation);
-    BERTH_CHECK(keeping::check_native(native));
     BERTH_TRY(const auto making, state_.lock_making(native));
     BERTH_TRY(const auto root, ground_->root());
     const SandboxHandle handle{.sandbox = spec.id, .native = native};
@@ -146,13 +174,8 @@ Result<SandboxHandle> ExecServerBackend::make(Server& server, const CreateReques
         return handle;
     }
     if (!there && there.error().code != Code::NotFound) return std::unexpected(there.error());
-    if (!spec.hostname.empty())
-        return fail(Code::Unsupported, "host name {}: an exec-server's sandboxes have none of their own",
-                    printable(spec.hostname, 60));
-    BERTH_CHECK(ground_->prove(spec.policy));
     BERTH_TRY(const auto relay, ground_->relay());
     const auto layout = layout_of(root, native, relay);
-    BERTH_TRY([[maybe_unused]] const auto confines, confine(spec.policy, spec.policy, layout));
     BERTH_TRY(const auto id, ground_->id());
     BERTH_TRY(const auto directory, state_.make_instance(native));
     BERTH_CHECK(replace_file_at(directory.get(), kMadeAt, id));

@@ -6,10 +6,12 @@
 #include <string>
 
 #include "backend/exec_server/ground.hpp"
+#include "backend/exec_server/proofs.hpp"
 #include "backend/exec_server/record.hpp"
 #include "backend/exec_server/running_exec.hpp"
 #include "core/moves_over.hpp"
 #include "core/registry.hpp"
+#include "core/terrain.hpp"
 #include "keeping/native.hpp"
 #include "keeping/relayed_execs.hpp"
 #include "keeping/remote_state.hpp"
@@ -26,7 +28,7 @@ namespace berth::exec_server {
 /// Sandboxes on another machine, by whatever speaks Codex's exec-server protocol there: Codex's own server,
 /// or a berth. A sandbox is a directory there and a policy; its policy goes with every call. Opening it asks
 /// nobody: a missing address and a server that is not there are told by the first operation that needs them.
-class ExecServerBackend final : public Backend, public MovesOver {
+class ExecServerBackend final : public Backend, public MovesOver, public TellsTerrain {
 public:
     [[nodiscard]] static Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
     ~ExecServerBackend() override;
@@ -69,6 +71,7 @@ public:
                               ByteSink sink) override;
     Task<Status> write_archive(SandboxHandle sandbox, FilePath directory, ByteSource source,
                                ArchiveLimits limits) override;
+    Task<Result<Terrain>> terrain(SandboxHandle sandbox) override;
 
 private:
     /// A sandbox that is there.
@@ -76,9 +79,11 @@ private:
         std::string native;
         Layout layout;
         Record record;
+        policy::Policy around{}; ///< of the sandbox, where the record's policy is narrower: in a trial
+        std::string trial{};     ///< the word of a trial; empty: a sandbox
     };
 
-    ExecServerBackend(keeping::RemoteState state, BlockingPool& pool, Result<Config> config);
+    ExecServerBackend(std::string data, BlockingPool& pool, Result<Config> config);
 
     /// Or why there is none.
     [[nodiscard]] Result<Server*> server();
@@ -92,6 +97,8 @@ private:
     template <class F>
     auto here(SandboxHandle sandbox, F work) -> Task<std::invoke_result_t<F, const std::string&>>;
 
+    /// Whether it is there already. Refuses what can never be.
+    [[nodiscard]] Result<bool> look(const CreateRequest& request);
     [[nodiscard]] Result<SandboxHandle> make(Server& server, const CreateRequest& request);
     [[nodiscard]] Status furnish(Server& server, const Layout& layout, Record record);
     [[nodiscard]] Status remove(Server& server, const std::string& native);
@@ -101,13 +108,27 @@ private:
                                     const std::function<Status(scripted::Files&)>& work);
 
     [[nodiscard]] Status begin_exec(const Instance& instance, ExecSpec spec);
+    [[nodiscard]] Status admit_narrower(const Instance& instance, const policy::Policy& policy);
 
+    // What the server really holds: see exec_server_backend_prove.cpp.
+    [[nodiscard]] Result<std::string> proof_key(const policy::Policy& policy, const policy::Policy& around);
+    /// Unsupported: tried, and some rule did not hold.
+    Task<Status> attest(std::string key, policy::Policy policy, policy::Policy around);
+    Task<Status> try_out(policy::Policy policy, policy::Policy around);
+    [[nodiscard]] Result<Instance> begin_trial(const policy::Policy& policy, const policy::Policy& around);
+    void end_trial(const Instance& trial);
+    void sweep_trials(Server& server, const std::string& root);
+
+    std::string data_;
     keeping::RemoteState state_;
     BlockingPool& pool_;
     Status unusable_;
     std::unique_ptr<Server> server_;
     std::unique_ptr<Ground> ground_;
     keeping::RelayedExecs execs_;
+    Proofs proofs_;
+    std::mutex trials_mutex_;
+    std::map<std::string, Instance> trials_;
 };
 
 template <class F>

@@ -2,10 +2,13 @@
 
 #include "backend/exec_server/exec_server_backend.hpp"
 #include "backend/exec_server/holdings.hpp"
+#include "core/exec_programs.hpp"
 
 namespace berth::exec_server {
 
 namespace {
+
+const TakesPrograms kTakesPrograms("exec-server");
 
 constexpr const char* kPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -20,35 +23,58 @@ std::string there(const Layout& layout, const std::string& path)
 
 Task<Status> ExecServerBackend::exec(SandboxHandle sandbox, ExecSpec spec)
 {
-    co_return co_await with(sandbox, [&](const Instance& instance) -> Status {
+    std::string key; // of a proof that is not there
+    Instance found;
+    const auto begun = co_await with(sandbox, [&](const Instance& instance) -> Status {
         BERTH_CHECK(validate(spec));
         if (!spec.user.empty() && spec.user != instance.record.spec.user)
             return unsupported(Operation::Users, name());
-        return begin_exec(instance, std::move(spec));
+        const auto& policy = spec.policy ? *spec.policy : instance.record.spec.policy;
+        if (instance.trial.empty() && !(unconfined(policy) && unconfined(instance.around))) {
+            BERTH_TRY(key, proof_key(policy, instance.around));
+            const auto known = proofs_.known(key);
+            if (known && !*known) return *known;
+            if (known) key.clear();
+        }
+        if (key.empty()) return begin_exec(instance, spec);
+        if (spec.policy) BERTH_CHECK(admit_narrower(instance, *spec.policy));
+        found = instance;
+        return {};
     });
+    if (!begun || key.empty()) co_return begun;
+    const auto policy = spec.policy ? *spec.policy : found.record.spec.policy;
+    BERTH_CO_CHECK(co_await attest(key, policy, found.around));
+    co_return co_await pool_.call([&] { return begin_exec(found, spec); });
+}
+
+Status ExecServerBackend::admit_narrower(const Instance& instance, const policy::Policy& policy)
+{
+    auto narrowed = instance.record.spec;
+    BERTH_CHECK(policy::check_narrower(policy, narrowed.policy, roots_of(instance.layout)));
+    BERTH_TRY([[maybe_unused]] const auto confines, confine(policy, instance.around, instance.layout));
+    narrowed.policy = policy;
+    return admit(narrowed);
 }
 
 Status ExecServerBackend::begin_exec(const Instance& instance, ExecSpec spec)
 {
     const auto& sandbox = instance.record.spec;
     BERTH_TRY(const auto relay, ground_->relay());
-    const auto layout = layout_of(instance.layout.root, instance.native, relay);
-    if (spec.policy) BERTH_CHECK(policy::check_narrower(*spec.policy, sandbox.policy, roots_of(layout)));
+    auto layout = instance.layout;
+    layout.relay = relay;
+    if (spec.policy) BERTH_CHECK(admit_narrower(instance, *spec.policy));
     const auto& policy = spec.policy ? *spec.policy : sandbox.policy;
-    BERTH_TRY(const auto deeper, find_deeper(*server_, policy, sandbox.policy, layout));
-    BERTH_TRY(const auto confines, confine(policy, sandbox.policy, layout, deeper));
-    if (spec.policy) {
-        auto narrowed = sandbox;
-        narrowed.policy = *spec.policy;
-        BERTH_CHECK(admit(narrowed));
-        BERTH_CHECK(ground_->prove(*spec.policy));
+    BERTH_TRY(const auto deeper, find_deeper(*server_, policy, instance.around, layout));
+    BERTH_TRY(const auto confines, confine(policy, instance.around, layout, deeper));
+    if (const int image = program_of(spec.id); image >= 0) {
+        BERTH_TRY(spec.argv.front(), ground_->program(image));
     }
     auto env = sandbox.env;
     for (const auto& [name, value] : spec.env) env[name] = value;
     env.try_emplace("PATH", kPath);
     env.try_emplace("HOME", layout.work);
     env.try_emplace("USER", sandbox.user);
-    if (sandbox.policy.files.empty()) env.try_emplace("TMPDIR", layout.tmp);
+    if (instance.around.files.empty()) env.try_emplace("TMPDIR", layout.tmp);
     if (spec.terminal) env.try_emplace("TERM", "xterm-256color");
     std::string cwd = spec.cwd.empty() ? sandbox.workdir : spec.cwd;
     cwd = cwd.empty() ? layout.work : there(layout, cwd);

@@ -106,6 +106,15 @@ Result<std::string> Server::told_path(std::string_view member)
     return codex::read_path(uri);
 }
 
+Result<std::string> Server::told_text(std::string_view member)
+{
+    BERTH_TRY(const auto now, line());
+    BERTH_TRY(const auto told, json::Reader(now->info).find(member));
+    if (!told) return std::string{};
+    BERTH_TRY(const auto text, told->string());
+    return std::string(text);
+}
+
 Result<bool> Server::can(std::string_view capability)
 {
     BERTH_TRY(const auto now, line());

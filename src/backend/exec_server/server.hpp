@@ -27,6 +27,8 @@ public:
     [[nodiscard]] const Config& config() const noexcept { return config_; }
     /// A member of what the server tells of itself that is a path; empty: it has none.
     [[nodiscard]] Result<std::string> told_path(std::string_view member);
+    /// The same for one that is a text.
+    [[nodiscard]] Result<std::string> told_text(std::string_view member);
     [[nodiscard]] Result<bool> can(std::string_view capability);
 
     /// A command of ours to its end. `cwd` is a directory that is there.

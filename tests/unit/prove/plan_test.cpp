@@ -23,6 +23,7 @@ struct Case {
               .udp4 = 3};
     Facts facts{.user = "user", .uid = 1000, .home = "/home/user"};
     Load load = Load::Whole;
+    Terrain terrain;
 
     explicit Case(const policy::Policy& policy)
     {
@@ -36,7 +37,8 @@ struct Case {
     }
     [[nodiscard]] Plan planned() const
     {
-        auto out = plan({.spec = spec, .have = have, .bait = bait, .facts = facts, .load = load});
+        auto out = plan(
+            {.spec = spec, .have = have, .bait = bait, .facts = facts, .load = load, .terrain = terrain});
         EXPECT_TRUE(out) << out.error().line();
         return out ? *std::move(out) : Plan{};
     }
@@ -66,6 +68,39 @@ constexpr const char* kNarrow =
         "limits":{"memory":"64MiB","cpus":1,"pids":100,"disk":"10MiB","open_files":100}})";
 
 } // namespace
+
+TEST(Plan, KnowsASandboxThatIsADirectoryOfAWholeMachine)
+{
+    Case far(*policy::preset("workspace-write"));
+    far.spec.mounts.clear();
+    far.terrain = {.workspaces = {"/srv/box/work"},
+                   .tmpdirs = {"/tmp"},
+                   .shown = {},
+                   .temporary = {},
+                   .whole_machine = true,
+                   .cut_by_namespace = true,
+                   .ours_alone = true,
+                   .secret = "/srv/box/secret",
+                   .word = "s",
+                   .host = "192.0.2.1",
+                   .port = 7};
+    const auto planned = far.planned();
+    const auto find = [&](std::string_view act, std::string_view first) {
+        return std::ranges::find_if(planned.probes, [&](const Probe& one) {
+            return one.act.at(0) == act && one.act.size() > 1 && one.act[1] == first;
+        });
+    };
+    for (const auto& name : far.spec.policy.protected_names)
+        EXPECT_NE(find("make-it", "/srv/box/work/" + name), planned.probes.end()) << name;
+    EXPECT_NE(find("work", "/srv/box/work"), planned.probes.end());
+    EXPECT_NE(find("seen", "/srv/box/secret"), planned.probes.end());
+    EXPECT_NE(find("tcp", "192.0.2.1"), planned.probes.end());
+    // Granted by the policy's own words: everything may be read, and this may be the same machine.
+    EXPECT_EQ(find("seen", "/tmp/bait/canary"), planned.probes.end());
+    EXPECT_EQ(find("work", "/var/tmp"), planned.probes.end());
+    EXPECT_TRUE(find("loopback", "127.0.0.1")->only_told);
+    EXPECT_NE(std::ranges::find(planned.probes, "find_an_interface", &Probe::name), planned.probes.end());
+}
 
 TEST(Plan, TriesEveryRuleBothWaysOrSaysWhyNot)
 {

@@ -20,10 +20,16 @@ std::map<std::string, Waiting>& all()
     return programs;
 }
 
+std::map<std::string, std::string>& names()
+{
+    static std::map<std::string, std::string> by_exec;
+    return by_exec;
+}
+
 std::set<std::string, std::less<>>& takers()
 {
-    static std::set<std::string, std::less<>> names;
-    return names;
+    static std::set<std::string, std::less<>> backends;
+    return backends;
 }
 
 } // namespace
@@ -56,6 +62,38 @@ bool GivenProgram::taken() const
 {
     const std::scoped_lock lock(mutex);
     return all().at(exec_).taken;
+}
+
+GivenName::GivenName(std::string exec, std::string name) : exec_(std::move(exec))
+{
+    const std::scoped_lock lock(mutex);
+    names()[exec_] = std::move(name);
+}
+
+GivenName::~GivenName()
+{
+    const std::scoped_lock lock(mutex);
+    names().erase(exec_);
+}
+
+std::optional<std::string> name_of(const std::string& exec)
+{
+    const std::scoped_lock lock(mutex);
+    const auto found = names().find(exec);
+    return found == names().end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<std::string> argv_of(const std::string& exec, std::vector<std::string> argv)
+{
+    if (auto name = name_of(exec)) argv.front() = *std::move(name);
+    return argv;
+}
+
+bool add_name(const std::string& exec, std::vector<std::string>& argv)
+{
+    auto name = name_of(exec);
+    if (name) argv.insert(argv.begin() + 1, *std::move(name));
+    return name.has_value();
 }
 
 int program_of(const std::string& exec)

@@ -138,6 +138,7 @@ bool receive(int client, char* room, Message& m)
     // Too many descriptors for our table or for the message: some were lost on the way.
     if (bad == 0 && (h.msg_flags & MSG_CTRUNC)) bad = EMFILE;
     m.program = -1;
+    m.named = bad == 0 && take_named_flag(room, m.length);
     if (bad == 0 && take_program_flag(room, m.length, m.fd_count)) m.program = m.fd[--m.fd_count];
     if (bad == 0) bad = check_request(room, m.length, m.fd_count);
     if (bad == 0) return true;

@@ -33,6 +33,7 @@ struct Message {
     int fd[kMaxDescriptors];
     std::uint32_t fd_count;
     int program; ///< of an EXEC that brought one, else -1
+    bool named;  ///< of an EXEC whose first word is no part of its argv
 
     int take(std::uint32_t i)
     {

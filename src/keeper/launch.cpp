@@ -204,6 +204,7 @@ long prepare(Message& m, const ExecRequest& r, Exec& x, Step& step)
     if (const long bad = connect_streams(x, r, step); bad < 0) return bad;
     Launch& l = current.launch;
     l.session = true;
+    l.named = m.named;
     l.uid = r.uid;
     l.gid = r.gid;
     l.open_files = r.open_files;

@@ -17,6 +17,7 @@
 #include "keeper/modes.hpp"
 #include "keeper/spawn.hpp"
 #include "keeper/terminal.hpp"
+#include "keeper/wire_program.hpp"
 
 namespace berth::keeper {
 namespace {
@@ -131,12 +132,15 @@ int run_once(int argc, char** argv, char** envp)
         !parse_number(argv[3], gid) || uid >= ~0u || gid >= ~0u)
         return failed(Step::Request, EINVAL);
     const bool terminal = flags & kOneShotTerminal;
+    const bool named = flags & kOneShotNamed;
+    if (named && argc < 7) return failed(Step::Request, EINVAL);
     const bool own_group = terminal || (flags & kOneShotNewSession);
     const bool gather = flags & kOneShotGather;
     if (gather) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 
     launch.cwd = argv[4];
     launch.argv = argv + 5;
+    launch.named = named;
     launch.envp = envp;
     launch.input = 0;
     launch.output = 1;

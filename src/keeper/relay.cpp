@@ -19,6 +19,7 @@
 #include "keeper/spawn.hpp"
 #include "keeper/terminal.hpp"
 #include "keeper/wire.hpp"
+#include "keeper/wire_program.hpp"
 
 namespace berth::keeper {
 namespace {
@@ -69,7 +70,9 @@ long read_words(RelayBegin& begin)
         return -EBADMSG;
     if (!get(&begin, sizeof begin)) return -EPIPE;
     const std::size_t length = head.length - sizeof begin;
-    if (begin.argc == 0 || begin.argc > kMaxWords || begin.envc > kMaxWords) return -EBADMSG;
+    launch.named = begin.flags & kNamed;
+    if (begin.argc < (launch.named ? 2u : 1u) || begin.argc > kMaxWords || begin.envc > kMaxWords)
+        return -EBADMSG;
     const std::size_t slots = std::size_t{begin.argc} + begin.envc + 3;
     char* const body = static_cast<char*>(room_for(length + 1));
     auto** const all = static_cast<const char**>(room_for(slots * sizeof(char*)));

@@ -98,15 +98,16 @@ long put_capabilities_aside()
 /// with the error: EACCES if anything was there that could not be executed.
 long execute(const Launch& l)
 {
+    const char* const* const argv = l.named ? l.argv + 1 : l.argv;
     if (l.program >= 0) {
         if (const long r = put_capabilities_aside(); r < 0) return r;
-        return call(SYS_execveat, l.program, "", l.argv, l.envp, AT_EMPTY_PATH);
+        return call(SYS_execveat, l.program, "", argv, l.envp, AT_EMPTY_PATH);
     }
     const char* name = l.argv[0];
     std::size_t length = 0;
     bool slash = false;
     for (; name[length] != '\0'; ++length) slash = slash || name[length] == '/';
-    if (slash || length == 0) return call(SYS_execve, name, l.argv, l.envp);
+    if (slash || length == 0) return call(SYS_execve, name, argv, l.envp);
 
     long result = -ENOENT;
     char full[4096];
@@ -118,7 +119,7 @@ long execute(const Launch& l)
             __builtin_memcpy(full, path, n);
             if (n != 0) full[at++] = '/'; // an empty element is the current directory
             __builtin_memcpy(full + at, name, length + 1);
-            const long r = call(SYS_execve, full, l.argv, l.envp);
+            const long r = call(SYS_execve, full, argv, l.envp);
             if (r == -EACCES)
                 result = r;
             else if (r != -ENOENT && r != -ENOTDIR)

@@ -12,6 +12,7 @@ struct Launch {
     const char* const* argv;
     const char* const* envp;
     int program;              ///< the program to be executed, or -1: what argv[0] leads to
+    bool named;               ///< argv[0] only leads to it: what it is given begins with argv[1]
     int input, output, error; ///< become 0, 1, 2
     bool session;             ///< own session and process group
     bool terminal;            ///< `input` becomes the controlling terminal

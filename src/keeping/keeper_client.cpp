@@ -238,7 +238,7 @@ Result<Launched> KeeperClient::exec(const KeeperExec& what, const ExecLog& log)
     r.envc = static_cast<std::uint32_t>(what.env.size());
     r.uid = what.uid;
     r.gid = what.gid;
-    r.flags = what.flags & ~(keeper::kBodyInMemfd | keeper::kProgram);
+    r.flags = what.flags & ~(keeper::kBodyInMemfd | keeper::kProgram | keeper::kNamed);
     r.group_kind = what.group_kind;
     // The last of the descriptors is the program, where one comes along.
     auto groups = what.groups;
@@ -271,11 +271,12 @@ Result<Launched> KeeperClient::exec(const KeeperExec& what, const ExecLog& log)
     if (!keeper::good_exec(r, message.size(), static_cast<std::uint32_t>(fds.size())))
         return fail(Code::Invalid, "exec {} asks for what no keeper takes (id, log limit, groups, ids)",
                     what.id);
+    r.flags |= what.flags & keeper::kNamed;
     if (program >= 0) {
         r.flags |= keeper::kProgram;
-        std::memcpy(message.data(), &r, sizeof r);
         fds.push_back(program);
     }
+    std::memcpy(message.data(), &r, sizeof r);
 
     if (what.flags & keeper::kNotify) exits_.emplace(what.id, std::nullopt);
     auto answer = ask(std::move(message), fds, "start a command");

@@ -199,12 +199,13 @@ void add_command(sys::StepList& list, const NarrowStart& start, const Streams& s
     else
         add_filter(list, start.filter);
     list.say(command_label(spec));
+    const auto argv = argv_of(spec.id, spec.argv);
     if (start.supervision != nullptr)
-        return start.supervision->add_command(list, start.programs, spec.argv, start.env);
+        return start.supervision->add_command(list, start.programs, argv, start.env);
     if (const int program = program_of(spec.id); program >= 0)
-        list.exec(list.borrow(program), spec.argv, start.env);
+        list.exec(list.borrow(program), argv, start.env);
     else
-        list.exec_path(start.programs, spec.argv, start.env);
+        list.exec_path(start.programs, argv, start.env);
 }
 
 } // namespace

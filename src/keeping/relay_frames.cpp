@@ -1,5 +1,8 @@
 #include "keeping/relay_frames.hpp"
 
+#include "core/exec_programs.hpp"
+#include "keeper/wire_program.hpp"
+
 namespace berth::keeping {
 
 std::string relay_frame(keeper::RelayKind kind, std::uint64_t offset, std::string_view bytes)
@@ -15,7 +18,9 @@ Result<std::string> relay_begin(const ExecSpec& spec, const std::string& cwd,
                                 const std::vector<std::string>& env)
 {
     keeper::RelayBegin begin{};
-    begin.argc = static_cast<std::uint32_t>(spec.argv.size());
+    auto words = spec.argv;
+    if (add_name(spec.id, words)) begin.flags |= keeper::kNamed;
+    begin.argc = static_cast<std::uint32_t>(words.size());
     begin.envc = static_cast<std::uint32_t>(env.size());
     if (spec.input == ExecSpec::Stdin::Open) begin.flags |= keeper::kStdin;
     if (spec.terminal) {
@@ -25,7 +30,7 @@ Result<std::string> relay_begin(const ExecSpec& spec, const std::string& cwd,
     }
     std::string out(reinterpret_cast<const char*>(&begin), sizeof begin);
     out += cwd + '\0';
-    for (const auto& word : spec.argv) out += word + '\0';
+    for (const auto& word : words) out += word + '\0';
     for (const auto& one : env) out += one + '\0';
     if (out.size() > keeper::kMaxBody) return fail(Code::Invalid, "a command of {} bytes", out.size());
     return out;

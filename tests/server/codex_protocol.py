@@ -347,6 +347,24 @@ def test_start_errors():
         assert client.code("process/start", good) == 0
 
 
+def test_a_program_may_have_another_name():
+    """arg0 is what it finds in argv[0]; argv[0] still says what is executed."""
+    with Place() as place:
+        client = place.server("--unsandboxed", "allow").client()
+        patterns = intent([special("root", "read"), special("project_roots", "write"), glob("codex-project-roots://**/*.env")], place.ws)
+        show = "tr '\\0' '|' < /proc/$$/cmdline"
+        for box in (None, workspace_write(place.ws), patterns):
+            for argv in (["sh", "-c", show], ["/bin/sh", "-c", show]):
+                for tty in (False, True):
+                    assert client.run(argv, place.ws, box, arg0="-a name", tty=tty) == (0, f"-a name|-c|{show}|"), (box, argv)
+        assert client.run(["/bin/sh", "-c", show], place.ws, arg0="") == (0, f"|-c|{show}|")
+        assert client.run(["/bin/sh", "-c", show], place.ws, arg0=None) == (0, f"/bin/sh|-c|{show}|")
+        good = {"processId": "p", "argv": ["true"], "cwd": uri(place.ws), "env": {}, "tty": False}
+        assert client.code("process/start", {**good, "arg0": "a\0b"}) == -32602
+        assert client.code("process/start", {**good, "arg0": 7}) == -32602
+        assert client.code("process/start", {**good, "argv": ["/no/such"], "arg0": "true"}) == -32603
+
+
 def test_the_environment_is_what_the_policy_says():
     with Place() as place:
         environment = {"PATH": os.environ["PATH"], "HOME": "/", "BERTH_API_KEY": "hidden", "LANG": "C", "MINE": "1", "MY_TOKEN": "t"}

@@ -111,6 +111,8 @@ def test_streams_input_terminals_and_signals():
             assert client.call("process/terminate", {"processId": "end" + mark}) == {"running": True}
             assert client.finish("end" + mark)[0] == 137
             assert client.call("process/terminate", {"processId": "end" + mark}) == {"running": False}
+            show = "tr '\\0' '|' < /proc/$$/cmdline"
+            assert client.run(["sh", "-c", show], WS, box, arg0="-a name") == (0, f"-a name|-c|{show}|")
 
 
 def test_a_session_is_taken_up_again():
@@ -366,6 +368,9 @@ def test_a_backend_without_policies_of_commands_refuses_them():
         assert client.run("echo $((6*7)); id -un", HOME) == (0, "42\nuser\n")
         client.call("fs/writeFile", {"path": uri(HOME + "/f"), "dataBase64": b64(b"x")})
         assert client.run("cat f", HOME) == (0, "x")
+        named = {"processId": "n", "argv": ["true"], "cwd": uri(HOME), "env": {}, "tty": False, "arg0": "other"}
+        assert client.code("process/start", named) == -32602  # nor for another name
+        assert client.run(["/bin/echo", "x"], HOME, arg0="/bin/echo") == (0, "x\n")
         try:
             client.start("p", "true", HOME, read_only())
             raise AssertionError("it was started")

@@ -108,6 +108,7 @@ Status Sandbox::start(const ExecSpec& spec, const keeping::Account& user)
         what.rows = spec.terminal->rows;
         what.columns = spec.terminal->columns;
     }
+    if (add_name(spec.id, what.argv)) what.flags |= keeper::kNamed;
     if (const auto& files = instance_.spec.policy.limits.open_files) what.open_files = *files;
     std::vector<UniqueFd> births;
     std::optional<keeping::ExecTime> time;

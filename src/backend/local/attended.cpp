@@ -11,6 +11,7 @@
 #include "backend/local/launcher.hpp"
 #include "base/strings.hpp"
 #include "keeper/wire.hpp"
+#include "keeper/wire_program.hpp"
 #include "keeping/keeper_image.hpp"
 #include "keeping/pipe.hpp"
 #include "sys/launch.hpp"
@@ -60,7 +61,8 @@ Status make_pipes(const AttendedCommand& command, UniqueFd& in, UniqueFd& out, U
 Result<std::uint64_t> make_streams(const AttendedCommand& command, UniqueFd& in, UniqueFd& out, UniqueFd& err,
                                    Theirs& theirs)
 {
-    constexpr std::uint64_t flags = keeper::kOneShotNewSession | keeper::kOneShotTellStart;
+    const std::uint64_t flags =
+        keeper::kOneShotNewSession | keeper::kOneShotTellStart | (command.arg0 ? keeper::kOneShotNamed : 0);
     if (!command.terminal) {
         BERTH_CHECK(make_pipes(command, in, out, err, theirs));
         return flags;
@@ -70,6 +72,14 @@ Result<std::uint64_t> make_streams(const AttendedCommand& command, UniqueFd& in,
     }
     return keeper::one_shot_word(flags | keeper::kOneShotTerminal, command.terminal->rows,
                                  command.terminal->columns);
+}
+
+/// Its words as the keeper takes them.
+void add_words(std::vector<std::string>& to, const AttendedCommand& command)
+{
+    to.push_back(command.argv.front());
+    if (command.arg0) to.push_back(*command.arg0);
+    to.insert(to.end(), command.argv.begin() + 1, command.argv.end());
 }
 
 Error explain(const keeper::Report& report, const AttendedCommand& command)
@@ -112,7 +122,7 @@ Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
     entry.program = image;
     entry.argv = {"o", std::to_string(word), std::to_string(prepared->user.uid),
                   std::to_string(prepared->user.gid), command.cwd};
-    entry.argv.insert(entry.argv.end(), command.argv.begin(), command.argv.end());
+    add_words(entry.argv, command);
     entry.env = command.env;
     entry.in = theirs.in.get();
     entry.out = theirs.out.get();
@@ -181,7 +191,7 @@ Result<Attended> Attended::start_bare(const AttendedCommand& command)
     list.say("starting the parent of the command");
     std::vector<std::string> words{"o", std::to_string(word | keeper::kOneShotGather),
                                    std::to_string(::getuid()), std::to_string(::getgid()), command.cwd};
-    words.insert(words.end(), command.argv.begin(), command.argv.end());
+    add_words(words, command);
     list.exec(list.borrow(image), words, command.env);
     BERTH_TRY(auto launched, sys::launch(list, {.low_numbers = number}));
     Attended made(sys::Child::own(launched.pid, std::move(launched.pidfd)));

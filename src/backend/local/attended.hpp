@@ -19,6 +19,7 @@ struct AttendedCommand {
     std::vector<std::string> argv;
     std::vector<std::string> env; ///< NAME=value: all there is
     std::string cwd;
+    std::optional<std::string> arg0{}; ///< what the program is called instead of argv[0]
     bool input = false;
     std::optional<TerminalSize> terminal;
 };

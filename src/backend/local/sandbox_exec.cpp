@@ -176,6 +176,7 @@ Status Sandbox::exec_in_keeper(const ExecSpec& spec, const Account& user, Starti
         what.rows = spec.terminal->rows;
         what.columns = spec.terminal->columns;
     }
+    if (add_name(spec.id, what.argv)) what.flags |= keeper::kNamed;
     if (starting.group) {
         const int directory = starting.group->birth_directory();
         // Only who cannot gain privileges may be born by clone3: the filter that takes it away again needs

@@ -147,6 +147,7 @@ Task<Outcome<Started>> Executor::start(StartParams params)
         local::AttendedCommand command{.argv = params.argv,
                                        .env = lines_of(env),
                                        .cwd = params.cwd,
+                                       .arg0 = params.arg0,
                                        .input = params.pipe_stdin && !params.tty};
         if (params.tty) command.terminal = TerminalSize{};
         find_program(command, env, environment_);

@@ -12,8 +12,6 @@ std::optional<RpcError> refuse_unheld(const StartParams& params)
     if (params.network_proxy) return because("networkProxy: this executor starts no proxies");
     if (params.enforce_managed_network)
         return because("enforceManagedNetwork: this executor cannot hold a command to a proxy");
-    if (params.arg0 && *params.arg0 != params.argv.front())
-        return because("arg0: another name for the program cannot be given here");
     return std::nullopt;
 }
 

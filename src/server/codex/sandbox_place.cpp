@@ -3,6 +3,7 @@
 #include "base/ids.hpp"
 #include "base/log.hpp"
 #include "base/strings.hpp"
+#include "core/exec_programs.hpp"
 #include "protocol/codex/path_uri.hpp"
 #include "protocol/jsonrpc/message.hpp"
 #include "server/codex/sandbox_run.hpp"
@@ -128,6 +129,12 @@ Task<Outcome<Started>> SandboxPlace::start(StartParams params)
 {
     const auto self = shared_from_this();
     if (auto refused = refuse_unheld(params)) co_return std::unexpected(*std::move(refused));
+    std::optional<GivenName> name;
+    const bool named = params.arg0 && *params.arg0 != params.argv.front();
+    if (named && !takes_programs(backend_.name()))
+        co_return refuse(
+            jsonrpc::kInvalidParams,
+            fmt::format("arg0: backend {} cannot call a program by another name", backend_.name()));
     const bool asked = params.sandbox.has_value();
     auto rules = co_await narrow(params.sandbox, params.cwd);
     if (!rules) co_return not_started(rules.error(), asked);
@@ -143,6 +150,7 @@ Task<Outcome<Started>> SandboxPlace::start(StartParams params)
         spec.input = ExecSpec::Stdin::Open;
     spec.policy = rules->policy;
     const std::string id = spec.id;
+    if (named) name.emplace(id, *params.arg0);
     const auto held = rules->held;
     exec.closed = [self, id, held](ExitStatus status) -> Task<void> {
         // Whoever started it lets go of it: the backend may hold something until somebody has asked for its

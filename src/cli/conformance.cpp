@@ -7,6 +7,7 @@
 #include "backend/registry.hpp"
 #include "base/json.hpp"
 #include "cli/app.hpp"
+#include "cli/exec_server_url.hpp"
 #include "cli/verbs.hpp"
 #include "conformance/runner.hpp"
 
@@ -65,6 +66,8 @@ int conformance_verb(int argc, char** argv)
     app.add_option("--backend", options.place.backend, "Which backend")
         ->type_name("NAME")
         ->capture_default_str();
+    std::string url;
+    add_url_option(app, url);
     app.add_option("--only", only, "A group, a check, or a part of a name; may be repeated")
         ->type_name("GROUP|CHECK")
         ->allow_extra_args(false);
@@ -83,6 +86,7 @@ int conformance_verb(int argc, char** argv)
         print_list(*checks, common.json);
         return 0;
     }
+    if (const auto used = use_url(url, options.place.backend); !used) return report(used.error(), common);
     if (!root.empty()) {
         auto parsed = parse_template(root);
         if (!parsed) return report(parsed.error(), common);

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "cli/codex_options.hpp"
+#include "cli/exec_server_url.hpp"
 #include "cli/sandbox_options.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
@@ -63,6 +64,7 @@ Result<AcquireRequest> session_sandbox(const Options& o)
 {
     BERTH_CHECK(backends().check(o.session.backend));
     SandboxOptions wish = o.session;
+    wish.url.clear(); // known already, and there are threads by now
     if (wish.root.empty()) wish.root = "host";
     wish.policy.net = o.codex.net;
     wish.policy.memory = o.codex.memory;
@@ -79,6 +81,7 @@ Status check_place(const Options& o)
 {
     if (!o.sandbox.empty() && !o.session.backend.empty())
         return fail(Code::Invalid, "--sandbox and --backend exclude each other");
+    BERTH_CHECK(use_url(o.session.url, o.session.backend));
     const bool host = o.sandbox.empty() && o.session.backend.empty();
     if (o.session.backend.empty() && (!o.session.root.empty() || !o.session.workspaces.empty()))
         return fail(Code::Invalid, "--template and --workspace are of the sandboxes that --backend makes");
@@ -169,6 +172,7 @@ int exec_server_verb(int argc, char** argv)
     app.add_option("--backend", o.session.backend,
                    "Run each session in a new sandbox of this backend, which ends with it")
         ->type_name("NAME");
+    add_url_option(app, o.session.url);
     app.add_option("--template", o.session.root, "What the root of those starts from (default host)")
         ->type_name("TEMPLATE");
     app.add_option("--workspace", o.session.workspaces,

@@ -2,6 +2,7 @@
 
 #include "base/brief.hpp"
 #include "base/strings.hpp"
+#include "cli/exec_server_url.hpp"
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
@@ -14,6 +15,7 @@ struct MoveOptions {
     Common common;
     std::string ref;
     std::string to;
+    std::string url;
     std::string kind;
     std::optional<std::string> root;
     bool quiet = false;
@@ -31,6 +33,7 @@ void say_moved(const MoveAnswer& answer)
 Result<int> move(const MoveOptions& o)
 {
     MoveWish wish{.backend = o.to, .kind = o.kind, .root = std::nullopt};
+    BERTH_CHECK(use_url(o.url, o.to, "--to"));
     if (o.root) {
         BERTH_TRY(wish.root, parse_template(*o.root));
     }
@@ -65,6 +68,7 @@ int move_verb(int argc, char** argv)
     MoveOptions o;
     app.add_option("sandbox", o.ref, "An id, a prefix of one, a name or a key")->type_name("REF")->required();
     app.add_option("--to", o.to, "The backend")->type_name("NAME")->required();
+    add_url_option(app, o.url);
     app.add_option("--kind", o.kind, "The kind of snapshot it travels as (default: the best that both know)")
         ->type_name("KIND");
     app.add_option("--template", o.root, "What it stands on there, where only its work comes along")

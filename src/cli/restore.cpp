@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/strings.hpp"
+#include "cli/exec_server_url.hpp"
 #include "cli/local_build.hpp"
 #include "cli/record_json.hpp"
 #include "cli/session.hpp"
@@ -15,6 +16,7 @@ namespace berth::cli {
 namespace {
 
 struct RestoreOptions {
+    std::string url;
     Common common;
     std::string snapshot;
     RestoreWish wish;
@@ -71,6 +73,7 @@ Result<int> restore(RestoreOptions& o, const CLI::App& app)
     if (app.get_option("--key")->count() > 0) BERTH_CHECK(check_key(o.wish.key));
     if (app.get_option("--backend")->count() > 0 && o.wish.backend.empty())
         return fail(Code::Invalid, "--backend needs the name of a backend: berth doctor lists them");
+    BERTH_CHECK(use_url(o.url, o.wish.backend));
     if (o.root) {
         BERTH_TRY(o.wish.root, parse_template(*o.root));
     }
@@ -108,6 +111,7 @@ int restore_verb(int argc, char** argv)
                    "Where the new sandbox is made (default: where the snapshot was); the backend must\n"
                    "know its kind, as all do that have archives with berth_workspace_tar")
         ->type_name("NAME");
+    add_url_option(app, o.url);
     app.add_option("--template", o.root, "What it stands on there, where only its work comes along")
         ->type_name("TEMPLATE")
         ->needs("--backend");

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/strings.hpp"
+#include "cli/exec_server_url.hpp"
 
 namespace berth::cli {
 
@@ -22,31 +23,13 @@ Status add_pair(std::map<std::string, std::string>& into, const std::string& tex
     return {};
 }
 
-/// What is on a command line everybody on the machine can read: no key is taken from there.
-Status use_url(const SandboxOptions& o)
-{
-    if (o.url.empty()) return {};
-    if (o.backend != "exec-server")
-        return fail(Code::Invalid, "--url is for --backend exec-server, not for {}",
-                    printable(o.backend, 40));
-    if (o.url.find('?') != std::string::npos || o.url.find('@') != std::string::npos)
-        return fail(Code::Invalid, "--url may hold no key: every process on this machine could read it; set "
-                                   "BERTH_EXEC_SERVER_TOKEN, or BERTH_EXEC_SERVER_URL instead");
-    if (::setenv("BERTH_EXEC_SERVER_URL", o.url.c_str(), 1) != 0) // NOLINT(concurrency-mt-unsafe): one thread
-        return fail_errno("setting BERTH_EXEC_SERVER_URL");
-    return {};
-}
-
 } // namespace
 
 void add_sandbox_options(CLI::App& app, SandboxOptions& o)
 {
     app.add_option("--backend", o.backend, "Where it runs: local, docker, e2b, exec-server")
         ->type_name("NAME");
-    app.add_option("--url", o.url,
-                   "Of the backend exec-server: ws://HOST:PORT[/PATH] or wss://… (BERTH_EXEC_SERVER_URL; its "
-                   "token in BERTH_EXEC_SERVER_TOKEN)")
-        ->type_name("URL");
+    add_url_option(app, o.url);
     app.add_option("--template", o.root,
                    "What the root starts from: host, live, a directory, a tar file, an image "
                    "(oci:PATH[:TAG], docker-archive:FILE[:TAG], image:NAME), or the name of a template "
@@ -76,7 +59,7 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& o)
 Result<SandboxSpec> sandbox_spec(const SandboxOptions& o)
 {
     SandboxSpec spec;
-    BERTH_CHECK(use_url(o));
+    BERTH_CHECK(use_url(o.url, o.backend));
     BERTH_TRY(spec.root, parse_template(o.root));
     BERTH_CHECK(apply(o.policy, spec));
     char cwd[4096];

@@ -12,6 +12,7 @@
 #include "base/strings.hpp"
 #include "berth/noticing.hpp"
 #include "cli/codex_options.hpp"
+#include "cli/exec_server_url.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
 #include "server/gate/keys.hpp"
@@ -32,6 +33,7 @@ struct Options {
     std::string listen = "127.0.0.1:7600";
     std::string domain;
     std::string backend = "local";
+    std::string backend_url;
     bool no_auth = false;
     std::string tls_cert;
     std::string tls_key;
@@ -141,6 +143,7 @@ Result<int> run(const Options& o)
             "--net-ceiling '{}' is not supported: sandboxes of a server have no network yet, so it is off",
             printable(o.net_ceiling, 40));
     BERTH_CHECK(backends().check(o.backend));
+    BERTH_CHECK(use_url(o.backend_url, o.backend));
     BERTH_CHECK(parse_listen(o.listen, options.host));
     if (o.no_auth && !is_loopback(options.host.address))
         return fail(Code::Denied, "--no-auth is for loopback addresses alone, not for {}",
@@ -229,6 +232,7 @@ int serve_verb(int argc, char** argv)
                    "Ports of sandboxes have names below it, PORT-ID.DOMAIN; with the port clients use")
         ->type_name("NAME[:PORT]");
     app.add_option("--backend", o.backend, "Where sandboxes are made (default local)")->type_name("NAME");
+    add_url_option(app, o.backend_url);
     app.add_flag("--no-auth", o.no_auth, "Ask for no key; on loopback addresses alone");
     app.add_option("--allow-origin", o.origins, "A web page's origin that may use the server; '*': all")
         ->type_name("ORIGIN")

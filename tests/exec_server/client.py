@@ -340,7 +340,22 @@ def the_address_may_be_an_option(there: There) -> None:
         assert person.well("run", "--backend", "exec-server", "--url", there.url, "--", "echo", "far").split() == ["far"]
     box = json.loads(unset.well("create", "--backend", "exec-server", "--url", there.url, "--json"))["id"]
     assert there.sandboxes() == [box]
-    me.well("rm", box)
+    # The same for every verb that names a backend.
+    me.well("exec", box, "--", "sh", "-c", "echo work > file")
+    snapshot = json.loads(me.well("snapshot", box, "--kind", "berth_workspace_tar", "--json"))["id"]
+    second = unset.well("restore", snapshot, "--new", "--backend", "exec-server", "--url", there.url, "-q").strip()
+    assert me.well("exec", second, "--", "cat", "file") == "work\n"
+    third = json.loads(unset.well("create", "--json"))["id"]
+    unset.well("exec", third, "--", "sh", "-c", "echo local > file")
+    unset.well("move", third, "--to", "exec-server", "--url", there.url)
+    assert me.well("exec", third, "--", "cat", "file") == "local\n"
+    assert "passed, " in unset.well("conformance", "--backend", "exec-server", "--url", there.url, "--only", "exit code 42 is told")
+    for verb in (["restore", snapshot], ["restore", snapshot, "--backend", "local"], ["move", box, "--to", "local"], ["conformance"],
+                 ["exec-server", "--stdio"], ["exec-server", "--stdio", "--backend", "docker"], ["serve"]):
+        code, _, err = unset.run(*verb, "--url", there.url)
+        assert code == 2 and "--url is for" in err, (verb, code, err)
+    for one in (box, second, third):
+        me.well("rm", one)
     for words in (["--backend", "exec-server", "--url", there.url + "/?key=s3cr3t"], ["--backend", "exec-server", "--url", "ws://s3cr3t@x"],
                   ["--backend", "exec-server", "--url", "http://x"], ["--url", there.url]):
         code, out, err = unset.run("create", *words)

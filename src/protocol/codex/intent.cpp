@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMaxEntries = 4096;
 constexpr std::size_t kMaxRoots = 64;
 constexpr std::size_t kMaxPattern = 4096;
+constexpr std::size_t kMaxPatterns = std::size_t{64} << 10; ///< bytes of all: each path is held against each
 constexpr std::string_view kBelowRoots = "codex-project-roots://";
 
 Result<std::string> word_at(const json::Reader& reader, std::string_view name)
@@ -175,8 +176,11 @@ Status read_file_system(const json::Reader& reader, Permissions& out)
     BERTH_TRY(const auto items, entries.array());
     if (items.size() > kMaxEntries)
         return entries.refuse("{} entries; at most {}", items.size(), kMaxEntries);
+    std::size_t patterns = 0;
     for (const auto& item : items) {
         BERTH_TRY(auto entry, read_entry(item));
+        if (const auto* const glob = std::get_if<GlobPath>(&entry.path)) patterns += glob->pattern.size();
+        if (patterns > kMaxPatterns) return entries.refuse("patterns of more than {} bytes", kMaxPatterns);
         out.entries.push_back(std::move(entry));
     }
     return {};
@@ -206,13 +210,26 @@ Result<Permissions> read_permissions(const json::Reader& reader)
 
 Status check_platform_words(const json::Reader& reader)
 {
-    // Of another platform, yet a word nobody knows is as wrong there.
-    BERTH_TRY(const auto member, reader.find("windowsSandboxLevel"));
-    if (!member) return {};
-    BERTH_TRY(const auto level, member->string());
-    for (const std::string_view known : {"disabled", "restricted-token", "elevated", "mxc"})
-        if (level == known) return {};
-    return member->refuse("unknown variant '{}'", printable(level, 60));
+    // Of another platform, so it may be missing; yet a word nobody knows is as wrong here.
+    static constexpr std::array<std::pair<std::string_view, int>, 4> levels{
+        {{"disabled", 0}, {"restricted-token", 0}, {"elevated", 0}, {"mxc", 0}}};
+    static constexpr std::array<std::pair<std::string_view, int>, 2> modes{
+        {{"reconcile", 0}, {"preserve", 0}}};
+    BERTH_TRY(const auto level, reader.find("windowsSandboxLevel"));
+    if (level) {
+        BERTH_TRY([[maybe_unused]] const auto known, pick(*level, levels));
+    }
+    BERTH_TRY(const auto mode, reader.find("windowsSandboxProxySettingsMode"));
+    if (mode) {
+        BERTH_TRY([[maybe_unused]] const auto known, pick(*mode, modes));
+    }
+    for (const auto* const name : {"useLegacyLandlock", "windowsSandboxPrivateDesktop"}) {
+        BERTH_TRY(const auto flag, reader.find(name));
+        if (flag) {
+            BERTH_TRY([[maybe_unused]] const auto word, flag->boolean());
+        }
+    }
+    return {};
 }
 
 json::Object special_object(const SpecialPath& path)

@@ -61,16 +61,23 @@ bool plain(char c)
            (std::isalnum(u) != 0 || std::string_view("-._~/!$&'()*+,;=:@").find(c) != std::string_view::npos);
 }
 
+std::string opaque(std::string_view path)
+{
+    std::string out = base64_encode(path);
+    for (char& c : out) c = c == '+' ? '-' : c == '/' ? '_' : c;
+    while (out.ends_with('=')) out.pop_back();
+    return out;
+}
+
 /// A path that has no URI of its own is carried as base64 of its bytes.
 Result<std::string> read_opaque(std::string_view uri, std::string_view text)
 {
+    if (text.size() > kMaxPath * 2) return bad(uri, "it is too long");
     auto bytes = base64_decode(text);
+    if (bytes && bytes->size() > kMaxPath) return bad(uri, "it is too long");
     if (!bytes || bytes->empty() || bytes->front() != '/' || bytes->find('\0') != std::string::npos)
         return bad(uri, "not a path");
-    std::string again = base64_encode(*bytes);
-    for (char& c : again) c = c == '+' ? '-' : c == '/' ? '_' : c;
-    while (again.ends_with('=')) again.pop_back();
-    if (again != text) return bad(uri, "not the one spelling of its path");
+    if (opaque(*bytes) != text) return bad(uri, "not the one spelling of its path");
     return resolve(*bytes);
 }
 
@@ -110,6 +117,8 @@ Result<std::string> read_path(std::string_view uri)
 std::string path_uri(std::string_view path)
 {
     std::string out = "file://";
+    // Spelled out it would name a drive of another platform.
+    if (drive_letter(path)) return out + std::string(kOpaque) + opaque(path);
     for (const char c : path) {
         if (plain(c))
             out += c;

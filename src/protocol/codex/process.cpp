@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kMaxId = 1024;
 constexpr std::size_t kMaxWords = 65'536;
+constexpr std::size_t kOwnNames = std::size_t{16} << 10; ///< what names of an environment come to, about
+constexpr std::size_t kMostMatching = std::size_t{1} << 26;
 
 constexpr std::array<std::string_view, 11> kCore{"PATH", "SHELL",  "TMPDIR",   "TEMP",    "TMP", "HOME",
                                                  "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER"};
@@ -74,6 +76,13 @@ Result<EnvPolicy> read_env_policy(const json::Reader& reader)
     BERTH_TRY(out.set, read_pairs(set));
     BERTH_TRY(const auto only, reader.at("includeOnly"));
     BERTH_TRY(out.include_only, only.strings());
+    // Each pattern is held against each name: what that comes to is bounded before it is done.
+    std::size_t names = kOwnNames;
+    std::size_t patterns = 0;
+    for (const auto& [name, value] : out.set) names += name.size();
+    for (const auto* const list : {&out.exclude, &out.include_only})
+        for (const auto& pattern : *list) patterns += pattern.size() + 1;
+    if (patterns > kMostMatching / names) return reader.refuse("too many patterns for so many variables");
     return out;
 }
 

@@ -109,12 +109,35 @@ TEST(Intent, NeverReadsPastAWordItDoesNotKnow)
             std::string(R"({"permissions":{"type":"external","network":"some"}})"),
             std::string(R"({"permissions":{"type":"external"}})"),
             std::string(R"({"permissions":{"type":"disabled"},"windowsSandboxLevel":"new"})"),
+            std::string(R"({"permissions":{"type":"disabled"},"windowsSandboxProxySettingsMode":"new"})"),
+            std::string(R"({"permissions":{"type":"disabled"},"useLegacyLandlock":"yes"})"),
             std::string(R"({"permissions":{"type":"disabled"},"workspaceRoots":["/x"]})"),
             std::string(R"({"permissions":{"type":"disabled"},"cwd":7})"),
             std::string(
                 R"({"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[],"glob_scan_max_depth":0},"network":"enabled"}})"),
         })
         EXPECT_FALSE(read(text)) << text;
+}
+
+TEST(Intent, BoundsWhatItsPatternsCost)
+{
+    const auto with_patterns = [](int count) {
+        std::string entries;
+        for (int i = 0; i < count; ++i)
+            entries += fmt::format(R"({}{{"path":{{"type":"glob_pattern","pattern":"{}"}},"access":"deny"}})",
+                                   i == 0 ? "" : ",", std::string(4000, 'a'));
+        return R"({"permissions":{"type":"managed","file_system":{"type":"restricted","entries":[)" +
+               entries + R"(]},"network":"restricted"}})";
+    };
+    EXPECT_TRUE(read(with_patterns(16)));
+    EXPECT_FALSE(read(with_patterns(17)));
+}
+
+TEST(Intent, NeedsNothingBesideThePermissions)
+{
+    EXPECT_TRUE(read(R"({"permissions":{"type":"disabled"}})"));
+    EXPECT_TRUE(read(R"({"permissions":{"type":"disabled"},"windowsSandboxLevel":null,"cwd":null,
+                         "workspaceRoots":null,"windowsSandboxProxySettingsMode":null,"useLegacyLandlock":null})"));
 }
 
 TEST(Intent, TellsPathsOfOtherPlatformsApart)

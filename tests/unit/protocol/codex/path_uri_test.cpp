@@ -50,6 +50,13 @@ TEST(PathUri, CarriesAPathWithoutASpellingOfItsOwn)
     EXPECT_FALSE(read_path("file:///%00/bad/path/L2EvYg=="));
     EXPECT_FALSE(read_path("file:///%00/bad/path/YS9i"));
     EXPECT_FALSE(read_path("file:///%00/bad/path/"));
+    // As long as a path may be, whatever carries it.
+    std::string longer = "file:///%00/bad/path/L";
+    for (int i = 0; i < 2000; ++i) longer += "2Ev";
+    EXPECT_FALSE(read_path(longer));
+    // One that would read as a drive of another platform.
+    EXPECT_EQ(read_path(path_uri("/C:/x")), "/C:/x");
+    EXPECT_EQ(path_uri("/C:x"), "file:///C:x");
     EXPECT_FALSE(read_path("file:///%00/other"));
 }
 

@@ -345,6 +345,14 @@ def test_start_errors():
                              ({"sandbox": {}}, -32602), ({"sandbox": {"permissions": {"type": "loose"}}}, -32602)]:
             assert client.code("process/start", {**good, **change}) == code, change
         assert client.code("process/start", good) == 0
+        # What is of another platform may be missing, and older clients leave more out; a word that nobody knows is an error everywhere.
+        bare = {"permissions": good["sandbox"]["permissions"]}
+        assert client.run("echo fine", place.ws, bare) == (0, "fine\n")
+        assert client.call("fs/readDirectory", {"path": uri(place.ws), "sandbox": bare}) == {"entries": []}
+        for change in ({"windowsSandboxLevel": "new"}, {"windowsSandboxProxySettingsMode": "new"}, {"useLegacyLandlock": "yes"},
+                       {"windowsSandboxLevel": 7}):
+            assert client.code("process/start", {**good, "processId": "q", "sandbox": {**bare, **change}}) == -32602, change
+            assert client.code("fs/readDirectory", {"path": uri(place.ws), "sandbox": {**bare, **change}}) == -32602, change
 
 
 def test_a_program_may_have_another_name():
@@ -953,6 +961,59 @@ def test_watches_fire_once():
         assert client.call("fs/watchMissing", {**params, "missing": [uri(place.ws / "sub")]}) == {"watching": False}
 
 
+def test_a_watch_tells_nothing_that_is_not_shown():
+    """Neither what is there nor what is missing, where a look without an intent is answered with "not found" either way."""
+    with Place() as place:
+        hidden = place.path / "hidden"
+        hidden.mkdir(mode=0o700)
+        (hidden / "there").write_text("")
+        (place.ws / "way").symlink_to(hidden)
+        client = place.server("--root", str(place.ws)).client()
+        for there in (hidden / "there", place.ws / "way/there", "/etc/shadow"):
+            if client.code("fs/getMetadata", {"path": uri(there), "sandbox": None}) == 0:
+                continue  # its owner's server shows it to him
+            for path in (there, pathlib.Path(there).parent / "missing", pathlib.Path(there).parent / "no/such"):
+                if str(path).startswith("/etc/") and path != there:
+                    continue  # everybody may list that
+                for params in ({"missing": [uri(path)], "present": uri(place.ws)}, {"missing": [], "present": uri(path)}):
+                    assert client.call("fs/watchMissing", {"watchId": 1, **params}) == {"watching": False}, path
+        assert client.call("fs/watchMissing", {"watchId": 99, "missing": [uri(place.ws / "new/er")], "present": uri(place.ws)}) == {"watching": True}
+
+
+def test_no_request_of_one_client_keeps_the_others_waiting():
+    with Place() as place:
+        server = place.server("--root", str(place.path))
+        client, other = server.client(), server.client()
+        box = workspace_write(place.ws)
+        with open(place.ws / "hole", "wb") as file:  # nothing but a hole of 8 TB, with a word in the middle
+            file.truncate(8 << 40)
+            file.seek(4 << 40)
+            file.write(b"word")
+        os.chmod(place.ws / "hole", 0o666)
+        long_path = "file:///%00/bad/path/" + base64.urlsafe_b64encode(b"/a" * 1_000_000).decode().rstrip("=")
+        many = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {f"A{i}": "" for i in range(60_000)},
+                "includeOnly": [f"*a*a*b{i}" for i in range(190_000)]}
+        command = {"processId": "p", "argv": ["true"], "cwd": uri(place.ws), "env": {}, "tty": False, "sandbox": box}
+        asked = [("fs/watchMissing", {"watchId": 1, "missing": [uri("/no" + "/a" * 2000)] * 1024, "present": uri(place.ws)}),
+                 ("fs/getMetadata", {"path": long_path, "sandbox": box}),
+                 ("process/start", {**command, "envPolicy": many}),
+                 ("fs/copy", {"sourcePath": uri(place.ws / "hole"), "destinationPath": uri(place.ws / "copy"), "recursive": False, "sandbox": box})]
+        numbers = [client.send(method, params) for method, params in asked]
+        begun = time.monotonic()
+        other.call("fs/getMetadata", {"path": uri(place.ws), "sandbox": box})
+        assert other.run("echo fine", place.ws, box) == (0, "fine\n")
+        assert time.monotonic() - begun < 20, time.monotonic() - begun
+        client.wait(lambda: all(number in client.answers for number in numbers))
+        got = [client.answers[number] for number in numbers]
+        assert got[0]["result"] == {"watching": False} and got[1]["error"]["code"] == -32602, got[:2]
+        assert got[2]["error"]["code"] == -32602 and "patterns" in got[2]["error"]["message"], got[2]
+        assert got[3].get("result") == {}, got[3]
+        with open(place.ws / "copy", "rb") as file:
+            assert os.fstat(file.fileno()).st_size == 8 << 40 and os.fstat(file.fileno()).st_blocks < 1000
+            file.seek((4 << 40) - 4)
+            assert file.read(12) == bytes(4) + b"word" + bytes(4)
+
+
 def test_discovery_is_answered():
     with Place() as place:
         client = place.server().client()
@@ -1035,6 +1096,34 @@ def test_a_client_that_reads_nothing_costs_no_memory():
         lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
         resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
         assert resident < 120_000, resident
+        assert server.client().run("echo fine", sandbox=read_only()) == (0, "fine\n")
+
+
+def test_blocks_that_nobody_reads_cost_no_memory():
+    with Place() as place:
+        server = place.server()
+        (place.ws / "f").write_bytes(bytes(1 << 20))
+        slow, _, _ = upgrade(server.port)
+        say = lambda **m: slow.sendall(frame(json.dumps(m).encode()))  # noqa: E731
+        say(id=1, method="initialize", params={"clientName": "slow"})
+        say(method="initialized")
+        say(id=2, method="fs/open", params={"handleId": "h", "path": uri(place.ws / "f"), "sandbox": read_only(place.ws)})
+        slow.settimeout(20)
+        seen = b""
+        while b'"handleId"' not in seen:
+            seen += slow.recv(65536)
+        for number in range(1000):
+            say(id=10 + number, method="fs/readBlock", params={"handleId": "h", "offset": 0, "len": 1 << 20})
+
+        def resident() -> int:
+            lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
+            return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+        seen = []
+        while len(seen) < 8 or len(set(seen[-8:])) > 1:  # until it stands still
+            seen.append(resident())
+            assert seen[-1] < 250_000, seen
+            time.sleep(0.25)
         assert server.client().run("echo fine", sandbox=read_only()) == (0, "fine\n")
 
 

@@ -7,6 +7,7 @@
 
 #include "base/json_reader.hpp"
 #include "base/log.hpp"
+#include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 
 namespace berth::codex {
@@ -156,17 +157,19 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
     if (group == "process") co_return co_await answer_process(method, std::move(request.params));
     if (group == "http") co_return co_await ask_outside(std::move(request.params));
     if (method == "fs/watchMissing") co_return co_await watch(std::move(request.params));
-    if (method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock" || method == "fs/close")
-        co_return co_await answer_handle(method, std::move(request.params));
+    if (method == "fs/close") co_return co_await answer_handle(method, std::move(request.params));
     // A client that asks for much and reads nothing waits, before anything is read for it.
     while ((unsent_ > kUnsent || file_calls_ >= kFileCalls) && !over_)
         (void)co_await changed_.async_wait(as_value);
     if (group == "fs") {
         ++file_calls_;
-        auto done = co_await answer_file(method, std::move(request.params));
-        --file_calls_;
-        changed_.cancel();
-        co_return done;
+        const ScopeExit answered([this] {
+            --file_calls_;
+            changed_.cancel();
+        });
+        const bool handle = method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock";
+        if (handle) co_return co_await answer_handle(method, std::move(request.params));
+        co_return co_await answer_file(method, std::move(request.params));
     }
     if (method == "capabilityRoots/discoverV1") co_return discover(request.params);
     if (method == "capabilities/discoverV2") {

@@ -40,7 +40,8 @@ private:
     [[nodiscard]] Result<Bound> bind_files(const std::optional<Intent>& intent) const;
 
     /// `work` with the rights a confined process has at `path`; for the pool's threads.
-    template <class F> std::invoke_result_t<F> as_confined(Bound& bound, const std::string& path, F work)
+    template <class F>
+    static std::invoke_result_t<F> as_confined(Bound& bound, const std::string& path, F work)
     {
         const auto ids = acting_ids(bound, path);
         return ids ? sys::result_as(*ids, work) : work();
@@ -48,8 +49,10 @@ private:
 
     /// On the pool, with the rights and the decision of the intent.
     template <class F>
-    auto on_files(const std::optional<Intent>& intent, const std::string& path, F work)
+    auto on_files(BlockingPool& pool, const std::optional<Intent>& intent, const std::string& path, F work)
         -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>;
+
+    [[nodiscard]] bool shows(const WatchParams& params) const;
 
     /// Nothing: our own rights are the right ones.
     [[nodiscard]] static std::optional<sys::FileCredentials> acting_ids(Bound& bound,
@@ -58,6 +61,7 @@ private:
     local::StateDir state_;
     Ceiling ceiling_;
     BlockingPool& pool_;
+    BlockingPool slow_{2}; ///< for whole trees: nobody else waits for what may take hours
     Places places_;
     std::map<std::string, std::string> environment_; ///< ours, as far as commands may have it
 };

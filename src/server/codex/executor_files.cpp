@@ -1,5 +1,8 @@
 // fs/* of this host: the decision of the intent, then the operation with the rights that it has.
 #include "server/codex/executor.hpp"
+
+#include <algorithm>
+
 #include "server/codex/host_files.hpp"
 #include "server/codex/watches.hpp"
 
@@ -15,11 +18,11 @@ files::Follow follow_of(const PathParams& params)
 } // namespace
 
 template <class F>
-auto Executor::on_files(const std::optional<Intent>& intent, const std::string& path, F work)
-    -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>
+auto Executor::on_files(BlockingPool& pool, const std::optional<Intent>& intent, const std::string& path,
+                        F work) -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>
 {
     using Done = std::invoke_result_t<F, const Bound&>;
-    co_return co_await pool_.call([&]() -> Outcome<typename Done::value_type> {
+    co_return co_await pool.call([&]() -> Outcome<typename Done::value_type> {
         auto bound = bind_files(intent);
         if (!bound) return refuse(-32602, bound.error().line());
         auto done = as_confined(*bound, path, [&]() -> Done { return work(*bound); });
@@ -38,68 +41,92 @@ auto Executor::on_files(const std::optional<Intent>& intent, const std::string& 
 
 Task<Outcome<files::Metadata>> Executor::metadata(PathParams p)
 {
-    co_return co_await on_files(p.sandbox, p.path,
+    co_return co_await on_files(pool_, p.sandbox, p.path,
                                 [&](const Bound& b) { return files::metadata(b, p.path, follow_of(p)); });
 }
 
 Task<Outcome<std::string>> Executor::canonical(PathParams p)
 {
-    co_return co_await on_files(p.sandbox, p.path,
+    co_return co_await on_files(pool_, p.sandbox, p.path,
                                 [&](const Bound& b) { return files::canonical(b, p.path); });
 }
 
 Task<Outcome<std::string>> Executor::read(PathParams p)
 {
-    co_return co_await on_files(p.sandbox, p.path,
+    co_return co_await on_files(pool_, p.sandbox, p.path,
                                 [&](const Bound& b) { return files::read(b, p.path, follow_of(p)); });
 }
 
 Task<Outcome<void>> Executor::write(WriteFileParams p)
 {
-    co_return co_await on_files(
-        p.sandbox, p.path, [&](const Bound& b) { return files::write(b, p.path, p.bytes, follow_of(p)); });
+    co_return co_await on_files(pool_, p.sandbox, p.path, [&](const Bound& b) {
+        return files::write(b, p.path, p.bytes, follow_of(p));
+    });
 }
 
 Task<Outcome<void>> Executor::make_directory(PathParams p)
 {
-    co_return co_await on_files(p.sandbox, p.path, [&](const Bound& b) {
+    co_return co_await on_files(pool_, p.sandbox, p.path, [&](const Bound& b) {
         return files::make_directory(b, p.path, p.recursive, follow_of(p));
     });
 }
 
 Task<Outcome<void>> Executor::remove(PathParams p)
 {
-    co_return co_await on_files(p.sandbox, p.path, [&](const Bound& b) {
+    co_return co_await on_files(p.recursive ? slow_ : pool_, p.sandbox, p.path, [&](const Bound& b) {
         return files::remove(b, p.path, p.recursive, p.force, follow_of(p));
     });
 }
 
 Task<Outcome<std::vector<files::Entry>>> Executor::list(PathParams p)
 {
-    co_return co_await on_files(p.sandbox, p.path, [&](const Bound& b) { return files::list(b, p.path); });
+    co_return co_await on_files(pool_, p.sandbox, p.path,
+                                [&](const Bound& b) { return files::list(b, p.path); });
 }
 
 Task<Outcome<void>> Executor::copy(CopyParams p)
 {
-    co_return co_await on_files(p.sandbox, p.to,
+    co_return co_await on_files(slow_, p.sandbox, p.to,
                                 [&](const Bound& b) { return files::copy(b, p.from, p.to, p.recursive); });
 }
 
 Task<Outcome<files::WalkResult>> Executor::walk(WalkParams p)
 {
-    co_return co_await on_files(p.sandbox, p.path, [&](const Bound& b) { return files::walk(b, p); });
+    co_return co_await on_files(slow_, p.sandbox, p.path, [&](const Bound& b) { return files::walk(b, p); });
 }
 
 Task<Outcome<UniqueFd>> Executor::open(OpenParams p)
 {
-    co_return co_await on_files(p.sandbox, p.path,
+    co_return co_await on_files(pool_, p.sandbox, p.path,
                                 [&](const Bound& b) { return files::open(b, p.path, p.mode); });
 }
 
 std::shared_ptr<Watcher> Executor::watcher(boost::asio::any_io_executor loop, Fire fire)
 {
-    auto made = Watches::open(std::move(loop), std::move(fire));
+    const auto shown = [this](const WatchParams& params) -> Task<bool> {
+        co_return co_await pool_.call([&] { return shows(params); });
+    };
+    auto made = Watches::open(std::move(loop), std::move(fire), shown);
     return made ? *std::move(made) : nullptr;
+}
+
+/// Whether a client that looks around may know of all these: what is not shown to it neither is there nor
+/// missing.
+bool Executor::shows(const WatchParams& params) const
+{
+    auto bound = bind_files(std::nullopt);
+    if (!bound) return false;
+    const auto known = [&](const std::string& path, bool missing) {
+        if (bound->confined && bound->decide(path) == policy::Access::Deny) return false;
+        for (std::string at = path;; at.resize(std::max<std::size_t>(at.rfind('/'), 1))) {
+            const auto seen =
+                as_confined(*bound, at, [&] { return files::metadata(*bound, at, files::Follow::Yes); });
+            if (seen) return at != path || !missing;
+            if (seen.error().sys.value() != ENOENT || at == "/") return false;
+        }
+    };
+    return std::ranges::all_of(params.missing, [&](const auto& path) { return known(path, true); }) &&
+           known(params.present, false);
 }
 
 } // namespace berth::codex

@@ -61,9 +61,43 @@ Status remove_entry(const Bound& bound, int parent, const std::string& name, con
     return {};
 }
 
-Status copy_contents(int from, int to, const std::string& path)
+/// All of what lies between two places of a file, at the same places of the other.
+Status copy_range(int from, int to, off_t at, off_t end, const std::string& path)
 {
-    for (;;) {
+    while (at < end) {
+        off_t in = at;
+        off_t out = at;
+        ssize_t n = ::copy_file_range(from, &in, to, &out, static_cast<std::size_t>(end - at), 0);
+        if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
+            if (::lseek(to, at, SEEK_SET) < 0) return refused(errno, path);
+            in = at;
+            n = ::sendfile(to, from, &in, static_cast<std::size_t>(end - at));
+        }
+        if (n == 0) return {}; // it was cut meanwhile
+        if (n < 0 && errno != EINTR) return refused(errno, path);
+        if (n > 0) at += n;
+    }
+    return {};
+}
+
+/// What is in a file and no more: one that is nothing but a hole of many TB would take as long as the disk
+/// lasts.
+Status copy_contents(int from, int to, off_t size, const std::string& path)
+{
+    for (off_t at = 0; at < size;) {
+        const off_t data = ::lseek(from, at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO) break;
+        if (data < 0) return refused(errno, path);
+        const off_t hole = ::lseek(from, data, SEEK_HOLE);
+        if (hole < 0) return refused(errno, path);
+        BERTH_CHECK(copy_range(from, to, data, std::min(hole, size), path));
+        at = hole;
+    }
+    if (size > 0) {
+        if (::ftruncate(to, size) != 0) return refused(errno, path);
+        return {};
+    }
+    for (;;) { // a file of the kernel's has no size
         const ssize_t n = ::copy_file_range(from, nullptr, to, nullptr, std::size_t{1} << 30, 0);
         if (n == 0) return {};
         if (n > 0 || errno == EINTR) continue;
@@ -134,7 +168,7 @@ Status copy_entry(const Bound& bound, const Side& from, const Side& to, int dept
     if (st.st_ino == made.st_ino && st.st_dev == made.st_dev)
         return fail(Code::Invalid, "{} and {} are the same file", printable(from.real), printable(to.real));
     if (::ftruncate(target.get(), 0) != 0) return refused(errno, to.real);
-    return copy_contents(source.get(), target.get(), to.real);
+    return copy_contents(source.get(), target.get(), st.st_size, to.real);
 }
 
 class Walker {

@@ -162,12 +162,17 @@ Task<void> Sessions::close(std::shared_ptr<Session> session)
 
 Task<void> Sessions::sweep()
 {
+    const auto is_late = [](const Session& session) {
+        return session.alone_since() && *session.alone_since() + kAlone < now();
+    };
     std::vector<std::shared_ptr<Session>> late;
     for (const auto& [id, session] : sessions_) {
         session->sweep();
-        if (session->alone_since() && *session->alone_since() + kAlone < now()) late.push_back(session);
+        if (is_late(*session)) late.push_back(session);
     }
     for (auto& session : late) {
+        // While another one ended, its client may have come back.
+        if (!is_late(*session)) continue;
         log::info("a session ended: its client did not come back",
                   {{"session", session->id().substr(0, 26)}});
         co_await close(session);

@@ -17,6 +17,7 @@ namespace {
 namespace asio = boost::asio;
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kMaxWatches = 256;
+constexpr std::size_t kMaxSteps = 2048; ///< directories that are looked for above the paths of one watch
 
 /// The nearest directory above `path` that exists, and the name in it that leads to `path`.
 std::pair<UniqueFd, std::string> nearest_directory(const std::string& path)
@@ -34,26 +35,34 @@ std::pair<UniqueFd, std::string> nearest_directory(const std::string& path)
 
 } // namespace
 
-Watches::Watches(asio::any_io_executor loop, sys::Inotify inotify, Fire fire)
-    : inotify_(std::move(inotify)), ready_(loop, ::dup(inotify_.descriptor())), fire_(std::move(fire))
+Watches::Watches(asio::any_io_executor loop, sys::Inotify inotify, Fire fire, Shown shown)
+    : inotify_(std::move(inotify)), ready_(loop, ::dup(inotify_.descriptor())), fire_(std::move(fire)),
+      shown_(std::move(shown))
 {
 }
 
-Result<std::shared_ptr<Watches>> Watches::open(asio::any_io_executor loop, Fire fire)
+Result<std::shared_ptr<Watches>> Watches::open(asio::any_io_executor loop, Fire fire, Shown shown)
 {
     BERTH_TRY(auto inotify, sys::Inotify::open());
-    std::shared_ptr<Watches> made(new Watches(loop, std::move(inotify), std::move(fire)));
+    std::shared_ptr<Watches> made(new Watches(loop, std::move(inotify), std::move(fire), std::move(shown)));
     asio::co_spawn(
         loop, [](std::shared_ptr<Watches> self) -> Task<void> { co_await self->run(); }(made),
         asio::detached);
     return made;
 }
 
+bool Watches::free(std::int64_t id) const
+{
+    return watches_.size() < kMaxWatches && std::ranges::find(watches_, id, &Watch::id) == watches_.end();
+}
+
 Task<bool> Watches::add(WatchParams params)
 {
-    if (watches_.size() >= kMaxWatches ||
-        std::ranges::find(watches_, params.id, &Watch::id) != watches_.end())
-        co_return false;
+    const auto self = shared_from_this();
+    auto steps = std::ranges::count(params.present, '/');
+    for (const auto& path : params.missing) steps += std::ranges::count(path, '/');
+    if (!free(params.id) || static_cast<std::size_t>(steps) > kMaxSteps) co_return false;
+    if (!co_await shown_(params) || !fire_ || !free(params.id)) co_return false;
     Watch watch{.id = params.id};
     const auto follow = [&](const std::string& path) {
         auto [directory, name] = nearest_directory(path);

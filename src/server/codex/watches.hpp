@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,7 +16,11 @@ namespace berth::codex {
 /// On this host. A watch follows the nearest directory above each path that exists.
 class Watches final : public Watcher, public std::enable_shared_from_this<Watches> {
 public:
-    [[nodiscard]] static Result<std::shared_ptr<Watches>> open(boost::asio::any_io_executor loop, Fire fire);
+    /// Whether all of these may be looked for: what a client is not shown, a watch must not tell it.
+    using Shown = std::function<Task<bool>(const WatchParams&)>;
+
+    [[nodiscard]] static Result<std::shared_ptr<Watches>> open(boost::asio::any_io_executor loop, Fire fire,
+                                                               Shown shown);
 
     Task<bool> add(WatchParams params) override;
     void close() noexcept override;
@@ -25,13 +30,15 @@ private:
         std::int64_t id = 0;
         std::map<int, std::vector<std::string>> names; ///< of a directory: which of its names; empty: any
     };
-    Watches(boost::asio::any_io_executor loop, sys::Inotify inotify, Fire fire);
+    Watches(boost::asio::any_io_executor loop, sys::Inotify inotify, Fire fire, Shown shown);
+    [[nodiscard]] bool free(std::int64_t id) const;
     Task<void> run();
     void drop(const Watch& gone) const;
 
     sys::Inotify inotify_;
     boost::asio::posix::stream_descriptor ready_;
     Fire fire_;
+    Shown shown_;
     std::vector<Watch> watches_;
 };
 

@@ -109,6 +109,7 @@ def sandboxes_are_made_from_it_by_name(place: Place) -> None:
     newer = place.run("create", "--key", "demo", "--template", "mine")
     assert newer.stdout.strip() != box and "fresh" in newer.stderr and box in newer.stderr, "another template is another sandbox"
     assert place.well("exec", "demo", "--", "cat", "/home/user/file") == "newer\n"
+    place.well("rm", box)  # is superseded, and not in the list any more
     for words, code, why in ((("nowhere",), 3, "berth template ls"), (("built:nowhere",), 3, "no template 'nowhere' was built here"), (("built:a/b",), 2, "a/b"),
                              (("mine", "--backend", "e2b"), 3, "mine"), (("built:mine", "--backend", "docker"), 6, "docker")):
         refused = place.run("create", "--template", *words)

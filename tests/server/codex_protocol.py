@@ -1099,6 +1099,23 @@ def test_a_client_that_reads_nothing_costs_no_memory():
         assert server.client().run("echo fine", sandbox=read_only()) == (0, "fine\n")
 
 
+def test_what_many_processes_have_printed_is_bounded():
+    """The newest of it stays: a MiB of each, and more as long as there are few."""
+    with Place() as place:
+        server = place.server()
+        client = server.client()
+        box = read_only(place.ws)
+        for number in range(64):
+            client.start(f"p{number}", "head -c 8500000 /dev/zero", place.ws, box)
+            client.wait(lambda number=number: any(e["method"] == "process/closed" for e in client.of(f"p{number}")))
+            client.events.clear()
+        lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
+        resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+        assert resident < 450_000, resident
+        left = client.call("process/read", {"processId": "p63"})
+        assert left["closed"] and sum(len(base64.b64decode(c["chunk"])) for c in left["chunks"]) > 1 << 20, len(left["chunks"])
+
+
 def test_blocks_that_nobody_reads_cost_no_memory():
     with Place() as place:
         server = place.server()

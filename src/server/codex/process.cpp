@@ -21,7 +21,6 @@ using namespace std::chrono_literals;
 
 constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kChunk = 8192;
-constexpr std::size_t kKeptBytes = std::size_t{8} << 20;
 constexpr std::size_t kKeptChunks = 50'000;
 constexpr std::size_t kUnwritten = std::size_t{1} << 20;
 constexpr std::size_t kWriteIds = 4096;
@@ -106,10 +105,7 @@ void Process::add_output(Stream stream, std::string_view bytes)
 {
     kept_.push_back({.seq = next_++, .stream = stream, .bytes = std::string(bytes)});
     kept_bytes_ += bytes.size();
-    while (kept_bytes_ > kKeptBytes || kept_.size() > kKeptChunks) {
-        kept_bytes_ -= kept_.front().bytes.size();
-        kept_.pop_front();
-    }
+    keep_at_most(most_kept_);
     if (audience_ != nullptr) {
         json::Object params;
         params["processId"] = id_;
@@ -119,6 +115,15 @@ void Process::add_output(Stream stream, std::string_view bytes)
         audience_->tell("process/output", std::move(params));
     }
     changed_.cancel();
+}
+
+void Process::keep_at_most(std::size_t bytes)
+{
+    most_kept_ = bytes;
+    while (kept_bytes_ > most_kept_ || kept_.size() > kKeptChunks) {
+        kept_bytes_ -= kept_.front().bytes.size();
+        kept_.pop_front();
+    }
 }
 
 Task<void> Process::await_end()

@@ -47,6 +47,9 @@ public:
     /// Wakes whoever waits for something to happen.
     void nudge() noexcept { changed_.cancel(); }
 
+    /// Of its output, for whoever asks later.
+    void keep_at_most(std::size_t bytes);
+
     /// Waits as the parameters say; `left` tells that nobody wants the answer any more.
     Task<json::Object> read(ReadParams params, std::function<bool()> left);
     /// "accepted", "stdinClosed", "starting"; returns when there is room for more.
@@ -89,6 +92,7 @@ private:
     int streams_open_ = 0;
     std::deque<Event> kept_;
     std::size_t kept_bytes_ = 0;
+    std::size_t most_kept_ = 0; ///< set before it begins
     std::uint64_t next_ = 1;
     bool exited_ = false;
     bool closed_ = false;

@@ -1,5 +1,7 @@
 #include "server/codex/session.hpp"
 
+#include <algorithm>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -19,6 +21,11 @@ constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr auto kAlone = 30s;
 constexpr auto kRemembered = 30s;
 constexpr std::size_t kProcesses = 4096;
+// Of output, by all processes together; of each as much as the protocol promises, and room for what is on its
+// way to a client that loses its connection.
+constexpr std::size_t kKept = std::size_t{256} << 20;
+constexpr std::size_t kLeastKept = std::size_t{1} << 20;
+constexpr std::size_t kMostKept = std::size_t{8} << 20;
 /// What a piece of output costs beside its bytes: a process keeps so many pieces, whatever their size.
 constexpr std::size_t kPiece = 256;
 constexpr std::size_t kBehind = std::size_t{1} << 20; ///< bytes on their way to a client, or kept for one
@@ -97,6 +104,8 @@ Task<Answer> Session::start(StartParams params)
                          fmt::format("a session has at most {} processes", kProcesses));
     const auto process = std::make_shared<Process>(id, *this, place_->pool(), loop_);
     processes_.emplace(id, process);
+    const auto each = std::clamp(kKept / processes_.size(), kLeastKept, kMostKept);
+    for (const auto& [name, one] : processes_) one->keep_at_most(each);
     const bool tty = params.tty;
     const bool input = params.pipe_stdin;
     auto started = co_await place_->start(std::move(params));

@@ -141,9 +141,9 @@ def root_reaches_what_others_have_closed(server: Server):
         return  # there is no root inside
     box = server.create()
     root = "Basic cm9vdDo="
-    as_root(box, "install -d -o 1000 -g 1000 -m 700 /home/user/closed; install -d -o 1234 -g 1234 -m 700 /opt/a;"
-                 "install -d -o 1000 -g 1000 -m 700 /opt/a/b; for f in /home/user/closed/f /opt/a/b/f; do"
-                 " echo mine > $f; chown 1000:1000 $f; chmod 600 $f; done")
+    closed = {"/home/user/closed": 1000, "/opt/closed": 1234}
+    for directory, owner in closed.items():
+        as_root(box, f"install -d -o {owner} -g {owner} -m 700 {directory}; cd {directory}; echo mine > f; chown {owner}:{owner} f; chmod 600 f")
 
     def call(method: str, **message) -> int:
         return box.ask("POST", "/" + FILES + method, json.dumps(message).encode(), Content_Type="application/json", Authorization=root)[0]
@@ -151,17 +151,20 @@ def root_reaches_what_others_have_closed(server: Server):
     def put(path: str) -> int:
         return box.ask("POST", f"/files?path={path}", b"new", Content_Type="application/octet-stream", Authorization=root)[0]
 
-    for directory in ("/home/user/closed", "/opt/a/b"):
+    for directory, owner in closed.items():
         status, _, body = box.ask("GET", f"/files?path={directory}/f", Authorization=root)
         assert (status, body) == (200, b"mine\n"), (directory, status, body)
         assert call("ListDir", path=directory, depth=1) == call("Stat", path=directory + "/f") == 200
         assert call("CreateWatcher", path=directory) == 200
         assert put(directory + "/f") == put(directory + "/g") == call("MakeDir", path=directory + "/d") == 200
         assert call("Move", source=directory + "/f", destination=directory + "/h") == 200
-        told = as_root(box, f"cd {directory}; cat h; stat -c ' %U:%G:%a' h g d").replace("\n", "")
-        assert told == "new user:user:600 root:root:644 root:root:755", told
+        told = as_root(box, f"cd {directory}; cat h; stat -c ' %u:%g:%a' h g d").replace("\n", "")
+        assert told == f"new {owner}:{owner}:600 0:0:644 0:0:755", told
         assert call("Remove", path=directory + "/none") == 200 and call("Stat", path=directory + "/none") == 404
         assert call("Remove", path=directory) == 200 and call("Stat", path=directory) == 404
+    # One owner's closed directory in another's: nobody of the two sees both.
+    as_root(box, "install -d -o 1234 -g 1234 -m 700 /opt/a; install -d -o 1000 -g 1000 -m 700 /opt/a/b; touch /opt/a/b/f")
+    assert call("Stat", path="/opt/a/b") == 200 and call("Stat", path="/opt/a/b/f") == 403
     assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
 
 

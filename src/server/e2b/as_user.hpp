@@ -14,7 +14,8 @@ Task<std::optional<std::string>> next_owner(const EnvdCall& call, std::string pa
 
 /// As the caller's user, and where that is denied as root. Root of a file call has no capabilities (see
 /// sys::SandboxFiles), while root inside may become whomever he likes: where he is denied, too, the owners of
-/// what is on the way are asked. An owner the sandbox does not know is none of them.
+/// what is on the way are asked. An owner the sandbox does not know is none of them; what needs two of them
+/// at once stays denied.
 template <class F>
 auto as_user(const EnvdCall& call, const User& user, std::string path, F work)
     -> decltype(work(std::string{}))

@@ -161,7 +161,10 @@ def root_reaches_what_others_have_closed(server: Server):
         told = as_root(box, f"cd {directory}; cat h; stat -c ' %u:%g:%a' h g d").replace("\n", "")
         assert told == f"new {owner}:{owner}:600 0:0:644 0:0:755", told
         assert call("Remove", path=directory + "/none") == 200 and call("Stat", path=directory + "/none") == 404
-        assert call("Remove", path=directory) == 200 and call("Stat", path=directory) == 404
+        for name in ("d", "g", "h"):
+            assert call("Remove", path=f"{directory}/{name}") == 200 and call("Stat", path=f"{directory}/{name}") == 404
+    # In root's directory, with something in it: that needs root and its owner, and nothing of it goes.
+    assert put("/opt/closed/kept") == 200 and call("Remove", path="/opt/closed") == 403 and call("Stat", path="/opt/closed/kept") == 200
     # One owner's closed directory in another's: nobody of the two sees both.
     as_root(box, "install -d -o 1234 -g 1234 -m 700 /opt/a; install -d -o 1000 -g 1000 -m 700 /opt/a/b; touch /opt/a/b/f")
     assert call("Stat", path="/opt/a/b") == 200 and call("Stat", path="/opt/a/b/f") == 403

@@ -259,16 +259,11 @@ Task<FilesystemService::Outcome> FilesystemService::list(Request& request)
 Task<FilesystemService::Outcome> FilesystemService::remove(Request& request)
 {
     auto& call = request.call;
-    const auto take = [&](RemoveTree tree) {
-        return as_user(call, request.user, request.path,
-                       [&call, &request, tree](std::string who) -> Task<Status> {
-                           FilePath what{.path = request.path, .user = std::move(who)};
-                           co_return co_await call.backend.remove_file(call.handle, std::move(what), tree);
-                       });
-    };
-    auto gone = co_await take(RemoveTree::Yes);
-    // Its owner may have taken away what it held; it lies in somebody else's, who may not look into it.
-    if (!gone && gone.error().code == Code::Denied && co_await take(RemoveTree::No)) gone = Status{};
+    const auto gone =
+        co_await as_user(call, request.user, request.path, [&](std::string who) -> Task<Status> {
+            co_return co_await call.backend.remove_file(
+                call.handle, {.path = request.path, .user = std::move(who)}, RemoveTree::Yes);
+        });
     if (!gone && gone.error().code != Code::NotFound) co_return refuse(gone.error());
     co_return "{}";
 }

@@ -12,6 +12,8 @@ namespace berth::codex {
 
 namespace {
 
+constexpr std::size_t kRemembered = 1024; ///< directories; a client may name any number
+
 /// A rule that cannot be held, or something that has nothing to do with one.
 std::unexpected<RpcError> not_started(const Error& error, bool narrowed)
 {
@@ -111,18 +113,26 @@ Task<void> SandboxPlace::make_missing(const std::vector<std::string>& directorie
 {
     Looker looker(around());
     for (const auto& directory : directories) {
+        // Once: one that a command removes afterwards is gone, as it would be on the client's machine.
+        if (there_.contains(directory)) continue;
         const auto seen = co_await looker.look(directory);
-        if (!seen || !seen->missing || directory == "/") continue;
-        if (co_await backend_.make_dir(handle_, {.path = directory, .user = {}}, MakeParents::Yes)) continue;
-        ExecSpec spec;
-        spec.id = make_exec_id(system_clock());
-        spec.argv = {"/bin/sh", "-c",      R"(mkdir -p -- "$1" && chown -- "$2:" "$1")",
-                     "berth",   directory, record_.spec.user};
-        spec.cwd = "/";
-        spec.user = "root";
-        if (!co_await backend_.exec(handle_, spec)) continue;
-        (void)co_await backend_.follow(handle_, spec, {});
+        if (!seen) continue;
+        if (seen->missing && directory != "/") co_await make_here(directory);
+        if (there_.size() < kRemembered) there_.insert(directory);
     }
+}
+
+Task<void> SandboxPlace::make_here(const std::string& directory)
+{
+    if (co_await backend_.make_dir(handle_, {.path = directory, .user = {}}, MakeParents::Yes)) co_return;
+    ExecSpec spec;
+    spec.id = make_exec_id(system_clock());
+    spec.argv = {"/bin/sh", "-c",      R"(mkdir -p -- "$1" && chown -- "$2:" "$1")",
+                 "berth",   directory, record_.spec.user};
+    spec.cwd = "/";
+    spec.user = "root";
+    if (!co_await backend_.exec(handle_, spec)) co_return;
+    (void)co_await backend_.follow(handle_, spec, {});
 }
 
 Task<Outcome<Started>> SandboxPlace::start(StartParams params)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,7 @@ private:
     /// What the intent comes to here. A session's own sandbox is given the directories that it speaks of.
     Task<Result<Narrowed>> narrow(std::optional<Intent> intent, std::string cwd);
     Task<void> make_missing(const std::vector<std::string>& directories);
+    Task<void> make_here(const std::string& directory);
     /// For a file operation: the rules, after the name was judged by them.
     Task<Outcome<Narrowed>> govern(std::optional<Intent> intent, std::string path, Touch touch);
     /// A small command under the rules; what it printed.
@@ -73,6 +75,7 @@ private:
     SandboxHandle handle_;
     std::string key_; ///< of a session's own sandbox; else empty
     json::Object info_;
+    std::set<std::string> there_; ///< directories the client spoke of that were looked for, or made
 };
 
 /// Sessions of one sandbox.

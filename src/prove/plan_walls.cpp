@@ -134,8 +134,6 @@ void plan_host(const Ground& ground, Plan& out)
     if (!terrain.secret.empty()) {
         add.fail("read_file_of_that_machine", {"seen", terrain.secret, terrain.word});
         add.fail("write_file_of_that_machine", {"write", terrain.secret});
-        const std::string above = terrain.secret.substr(0, terrain.secret.rfind('/'));
-        add.fail("make_directory_on_that_machine", {"create", above});
     }
     if (!bait.socket.empty() && !mounted(ground.spec, bait.socket))
         add.fail("reach_unix_socket_of_the_host", {"unix", bait.socket, bait.word}, true);

@@ -56,14 +56,30 @@ std::vector<HostFile> host_files(const StateDir& state, const Stack& stack, cons
     return files_of(name);
 }
 
-Status rename_host_files(const sys::SandboxFiles& files, const SandboxSpec& spec)
+Result<bool> own_host_files(const sys::SandboxFiles& files, const SandboxSpec& spec)
 {
-    if (spec.root.kind != Template::Kind::Host) return {};
+    if (spec.root.kind != Template::Kind::Host) return false;
     const auto shown = files.read(fmt::format("/{}", image::kHostsPath), kLargest);
-    if (!shown || !image::is_our_hosts_file(*shown)) return {};
+    if (!shown || !image::is_our_hosts_file(*shown)) return false;
     for (const auto& file : files_of(host_name(spec)))
         BERTH_CHECK(files.write("/" + file.path, file.text, {.mode = 0644}));
-    return {};
+    return true;
+}
+
+Status rename_host_files(const sys::SandboxFiles& files, const SandboxSpec& spec)
+{
+    return files.run([&](int root) -> Status {
+        for (const auto& file : files_of(host_name(spec))) {
+            open_how how{};
+            how.flags = O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+            how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+            const UniqueFd to(
+                static_cast<int>(::syscall(SYS_openat2, root, file.path.c_str(), &how, sizeof how)));
+            if (!to) return fail_errno("naming the sandbox in /{}", file.path);
+            BERTH_CHECK(write_all(to.get(), file.text));
+        }
+        return {};
+    });
 }
 
 } // namespace berth::local

@@ -25,7 +25,9 @@ struct HostFile {
 [[nodiscard]] std::vector<HostFile> host_files(const StateDir& state, const Stack& stack,
                                                const SandboxSpec& spec);
 
-/// The same in one that stands already, and that nobody has used.
+/// Copies of its own for one that stands already and is to get its name later; false: they are not ours.
+[[nodiscard]] Result<bool> own_host_files(const sys::SandboxFiles& files, const SandboxSpec& spec);
+/// The name, into such copies: what is waited for. Nobody has used it yet.
 [[nodiscard]] Status rename_host_files(const sys::SandboxFiles& files, const SandboxSpec& spec);
 
 } // namespace berth::local

@@ -100,6 +100,11 @@ Status Parked::warm_up()
         how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
         const UniqueFd seen(static_cast<int>(::syscall(SYS_openat2, root.get(), path, &how, sizeof how)));
     }
+    {
+        const bool own = sandbox_.prepared_->identity.mode == IdMode::Own;
+        BERTH_TRY(const auto files, sandbox_.files(own ? "" : "root"));
+        BERTH_TRY(host_files_, own_host_files(files, sandbox_.prepared_->spec));
+    }
     sandbox_.rest();
     return {};
 }
@@ -148,8 +153,10 @@ Status Parked::become(const SandboxSpec& spec, const Sandbox::Options& options)
         const bool own = have.identity.mode == IdMode::Own;
         BERTH_CHECK(sys::set_host_name(sandbox_.pidfd_.get(), name,
                                        own ? sys::Through::ItsUserNamespace : sys::Through::Ours));
-        BERTH_TRY(const auto files, sandbox_.files(own ? "" : "root"));
-        BERTH_CHECK(rename_host_files(files, spec));
+        if (host_files_) {
+            BERTH_TRY(const auto files, sandbox_.files(own ? "" : "root"));
+            BERTH_CHECK(rename_host_files(files, spec));
+        }
     }
     hooks::kill_point("claim: named");
     have.spec = spec;

@@ -43,8 +43,9 @@ private:
 
     Sandbox sandbox_;
     Instance instance_;
-    UniqueFd maker_;       ///< our end of what its keeper knows us by
-    std::string snapshot_; ///< it was made from; may be empty
+    UniqueFd maker_;          ///< our end of what its keeper knows us by
+    std::string snapshot_;    ///< it was made from; may be empty
+    bool host_files_ = false; ///< it has copies of its own to be named in
 };
 
 /// Removes those whose maker is gone, or tells them.

@@ -132,58 +132,52 @@ class Cells:
         except RpcError as error:
             return "refused" if error.code == -32602 else "deny"
 
-    def judge(self, name: str, how: str, operation: str, target: str, got: str, expected: str, happened: bool | None) -> None:
+    def cell(self, name: str, how: str, operation: str, target: str, act, expected: str, happened=None) -> None:
+        """One operation on untouched files: what came of it, and whether it happened where that can be looked for."""
         self.count += 1
-        # Whether it is refused before it runs or fails in its walls is all one to what must not happen.
-        if self.lenient and got == "refused":
-            got = "deny"
-        good = got == expected and (happened is None or happened == (expected == "allow"))
-        if not good:
-            self.wrong.append(f"{name}: {operation} {target} by {how}: {got}, happened={happened}; expected {expected}")
-            became = "fails" if got != "allow" else "**happens**" if happened is not False else "told as done, but nothing happens"
-            self.cells.append((name, f"{operation} {target}", how, became))
+        # A busy machine has codex fail now and then: its cell is wrong when it comes out so every time. Ours is at once.
+        for _ in range(3 if self.lenient else 1):
+            self.world.reset()
+            got = act()
+            # Whether it is refused before it runs or fails in its walls is all one to what must not happen.
+            if self.lenient and got == "refused":
+                got = "deny"
+            came = happened() if happened else None
+            if got == expected and (came is None or came == (expected == "allow")):
+                return
+        self.wrong.append(f"{name}: {operation} {target} by {how}: {got}, happened={came}; expected {expected}")
+        became = "fails" if got != "allow" else "**happens**" if came is not False else "told as done, but nothing happens"
+        self.cells.append((name, f"{operation} {target}", how, became))
 
     def variant(self, name: str, sandbox, readable: set, writable: set, process: str = "", files: str = "") -> None:
         w = self.world
 
-        def word(allowed: bool, how: str) -> str:
-            return (process if how == "process" else files) or ("allow" if allowed else "deny")
+        def both(operation: str, target: str, allowed: bool, script: str, method: str, params: dict, happened=None) -> None:
+            by_process(operation, target, allowed, script, happened)
+            self.cell(name, "fs", operation, target, lambda: self.file(method, sandbox, **params),
+                      files or ("allow" if allowed else "deny"), happened)
+
+        def by_process(operation: str, target: str, allowed: bool, script: str, happened=None) -> None:
+            self.cell(name, "process", operation, target, lambda: self.process(script, sandbox),
+                      process or ("allow" if allowed else "deny"), happened)
 
         for target in ("ws", "git", "nested", "secret", "env", "extra", "outside", "tmp", "link", "etc"):
             path = w.path(target)
-            self.judge(name, "process", "read", target, self.process(f"cat {path} >/dev/null", sandbox),
-                       word(target in readable, "process"), None)
-            self.judge(name, "fs", "read", target, self.file("fs/readFile", sandbox, path=uri(path)),
-                       word(target in readable, "fs"), None)
+            both("read", target, target in readable, f"cat {path} >/dev/null", "fs/readFile", {"path": uri(path)})
         for target in ("ws", "git", "nested", "secret", "env", "extra", "outside", "tmp", "link", "new"):
             path = w.path(target)
-            for how in ("process", "fs"):
-                w.reset()
-                got = (self.process(f"printf changed > {path}", sandbox) if how == "process" else
-                       self.file("fs/writeFile", sandbox, path=uri(path), dataBase64=b64(b"changed")))
-                happened = path.exists() and path.read_text() == "changed"
-                self.judge(name, how, "write", target, got, word(target in writable, how), happened)
+            both("write", target, target in writable, f"printf changed > {path}", "fs/writeFile",
+                 {"path": uri(path), "dataBase64": b64(b"changed")}, lambda: path.exists() and path.read_text() == "changed")
         for target in ("ws", "git", "secret", "outside"):
             path = w.path(target)
-            for how in ("process", "fs"):
-                w.reset()
-                got = (self.process(f"rm {path}", sandbox) if how == "process" else
-                       self.file("fs/remove", sandbox, path=uri(path), force=False, recursive=False))
-                self.judge(name, how, "remove", target, got, word(target in writable, how),
-                           not path.exists())
-        for how in ("process", "fs"):
-            w.reset()
-            got = (self.process(f"mkdir {w.missing} && touch {w.missing}/x", sandbox) if how == "process" else
-                   self.file("fs/createDirectory", sandbox, path=uri(w.missing)))
-            self.judge(name, how, "create", "a missing protected name", got, word(False, how), w.missing.exists())
-            w.reset()
-            moved = w.ws / ".git-moved"
-            if how == "process":
-                got = self.process(f"mv {w.ws}/.git {moved}", sandbox)
-                self.judge(name, how, "rename", "a protected name", got, word("git" in writable, how), moved.exists())
-        script = f"exec 3<>/dev/tcp/127.0.0.1/{self.blocked_port}"
-        self.judge(name, "process", "connect", "the host's loopback",
-                   self.process(f"bash -c '{script}' 2>/dev/null", sandbox), word(False, "process"), None)
+            both("remove", target, target in writable, f"rm {path}", "fs/remove",
+                 {"path": uri(path), "force": False, "recursive": False}, lambda: not path.exists())
+        both("create", "a missing protected name", False, f"mkdir {w.missing} && touch {w.missing}/x", "fs/createDirectory",
+             {"path": uri(w.missing)}, w.missing.exists)
+        moved = w.ws / ".git-moved"
+        by_process("rename", "a protected name", "git" in writable, f"mv {w.ws}/.git {moved}", moved.exists)
+        by_process("connect", "the host's loopback", False,
+                   f"bash -c 'exec 3<>/dev/tcp/127.0.0.1/{self.blocked_port}' 2>/dev/null")
         w.reset()
 
 

@@ -16,6 +16,7 @@ import time
 import codex_client
 from codex_client import (Client, RpcError, at, b64, frame, glob, intent, read_only, run_all, special, upgrade, uri,
                           workspace_write)
+from memory import bound, largest, resident
 from served import Server
 
 PROGRAM = sys.argv[1]
@@ -1061,8 +1062,8 @@ def test_frames_that_are_none():
             client = server.client()
             client.put(bytes_)
             assert client.closed(30), bytes_[:16]
-        lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
-        assert next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) < 120_000
+        pid = server.process.pid
+        assert largest(pid) < bound(pid, 120 << 20), largest(pid)
         assert server.client().call("environment/status")["status"] == "ready"
 
 
@@ -1093,9 +1094,8 @@ def test_a_client_that_reads_nothing_costs_no_memory():
                                                   "sandbox": read_only()})
         soon(lambda: pids_of(f"/usr/bin/yes {word}"), "it does not run")
         soon(lambda: stands_still(pids_of(f"/usr/bin/yes {word}")[0]), "it is never made to wait")
-        lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
-        resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-        assert resident < 120_000, resident
+        pid = server.process.pid
+        assert resident(pid) < bound(pid, 120 << 20), resident(pid)
         assert server.client().run("echo fine", sandbox=read_only()) == (0, "fine\n")
 
 
@@ -1109,9 +1109,8 @@ def test_what_many_processes_have_printed_is_bounded():
             client.start(f"p{number}", "head -c 8500000 /dev/zero", place.ws, box)
             client.wait(lambda number=number: any(e["method"] == "process/closed" for e in client.of(f"p{number}")))
             client.events.clear()
-        lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
-        resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-        assert resident < 450_000, resident
+        pid = server.process.pid
+        assert resident(pid) < bound(pid, 450 << 20), resident(pid)
         left = client.call("process/read", {"processId": "p63"})
         assert left["closed"] and sum(len(base64.b64decode(c["chunk"])) for c in left["chunks"]) > 1 << 20, len(left["chunks"])
 
@@ -1131,15 +1130,10 @@ def test_blocks_that_nobody_reads_cost_no_memory():
             seen += slow.recv(65536)
         for number in range(1000):
             say(id=10 + number, method="fs/readBlock", params={"handleId": "h", "offset": 0, "len": 1 << 20})
-
-        def resident() -> int:
-            lines = pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
-            return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-
-        seen = []
+        pid, seen = server.process.pid, []
         while len(seen) < 8 or len(set(seen[-8:])) > 1:  # until it stands still
-            seen.append(resident())
-            assert seen[-1] < 250_000, seen
+            seen.append(resident(pid))
+            assert seen[-1] < bound(pid, 250 << 20), seen
             time.sleep(0.25)
         assert server.client().run("echo fine", sandbox=read_only()) == (0, "fine\n")
 

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import traceback
 
+from memory import resident
+
 
 class Server:
     started: list["Server"] = []
@@ -41,10 +43,7 @@ class Server:
 
     def memory(self) -> int:
         """Resident, in bytes."""
-        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        raise RuntimeError("no VmRSS")
+        return resident(self.process.pid)
 
     # -- requests ------------------------------------------------------------------------------------------------
 

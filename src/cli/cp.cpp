@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -189,7 +190,7 @@ private:
         if (::pipe2(&ends[0], O_CLOEXEC) != 0) return fail_errno("making a pipe");
         UniqueFd reading(ends[0]);
         UniqueFd writing(ends[1]);
-        bool whole = false; // set before the pipe is closed, read after its end
+        std::atomic<bool> whole = false; // set before the pipe is closed, read after its end
         const auto pull = [&]() -> Result<std::string> {
             std::string piece(kPiece, '\0');
             ssize_t n = 0;

@@ -138,6 +138,7 @@ Task<void> Process::await_end()
         (void)co_await breath.async_wait(as_value);
     }
     auto* const command = command_.get();
+    finishing_ = true; // from here on another thread has the command
     const auto status = co_await pool_.call([command] { return command->finish(); });
     denied_ = command->refused();
     add_exit(status);
@@ -281,7 +282,7 @@ void Process::hold() { held_until_ = now() + kHold; }
 void Process::interrupt()
 {
     if (starting() && pending_ == 0) pending_ = SIGINT;
-    if (state_ == State::Running && !exited_ && command_) command_->signal(SIGINT);
+    if (state_ == State::Running && !finishing_ && command_) command_->signal(SIGINT);
 }
 
 bool Process::kill()
@@ -291,7 +292,7 @@ bool Process::kill()
         return true;
     }
     if (state_ != State::Running || exited_ || !command_) return false;
-    command_->kill();
+    if (!finishing_) command_->kill();
     return true;
 }
 

@@ -94,6 +94,7 @@ private:
     std::size_t kept_bytes_ = 0;
     std::size_t most_kept_ = 0; ///< set before it begins
     std::uint64_t next_ = 1;
+    bool finishing_ = false; ///< it has ended, and what is left of it is being let go of elsewhere
     bool exited_ = false;
     bool closed_ = false;
     int exit_code_ = -1;

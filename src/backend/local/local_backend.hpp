@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "backend/local/execs_ahead.hpp"
 #include "backend/local/parked.hpp"
 #include "backend/local/sandbox.hpp"
 #include "backend/local/shared.hpp"
@@ -96,6 +97,8 @@ private:
     /// The same on the thread that asks.
     template <class F>
     auto with_now(const SandboxHandle& handle, F work) -> std::invoke_result_t<F, Sandbox&>;
+    /// Of one that is open in this process and that nobody is about to end.
+    void with_held(const std::string& native, void (Sandbox::*work)());
     Task<Result<sys::SandboxFiles>> files_of(SandboxHandle sandbox, std::string user) override;
     Task<Result<sys::SandboxFiles>> files_to_watch(SandboxHandle sandbox, std::string user,
                                                    UniqueFd& keeper) override;
@@ -115,6 +118,9 @@ private:
     std::map<std::string, int> pids_; ///< of the latest execs: whoever asks for a number asks at once
     std::mutex parked_mutex_;
     std::map<std::string, Parked> parked_; ///< by native name
+    /// Ends before what it works with.
+    ExecsAhead ahead_{[this](const std::string& native) { with_held(native, &Sandbox::make_next); },
+                      [this](const std::string& native) { with_held(native, &Sandbox::drop_ahead); }};
 };
 
 } // namespace berth::local

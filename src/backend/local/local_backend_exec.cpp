@@ -9,6 +9,7 @@
 #include "backend/local/local_backend_with.hpp"
 #include "backend/local/settle_log.hpp"
 #include "backend/local/shared.hpp"
+#include "base/scope_exit.hpp"
 #include "keeping/log_wait.hpp"
 
 namespace berth::local {
@@ -57,8 +58,13 @@ void LocalBackend::note_pid(const std::string& exec, const Result<int>& pid)
 
 Status LocalBackend::exec_now(const SandboxHandle& sandbox, const ExecSpec& spec, Reader reader)
 {
+    bool next = false;
+    const ScopeExit then([&] {
+        if (next) ahead_.begun(sandbox.native);
+    });
     return with_now(sandbox, [&](Sandbox& s) -> Status {
         BERTH_CHECK(s.exec(spec));
+        next = s.wants_next();
         if (!spec.policy) note_pid(spec.id, s.exec_pid(spec.id));
         if (reader != Reader::Follows) return {};
         // Where that fails, whoever reads the log is told.
@@ -66,6 +72,16 @@ Status LocalBackend::exec_now(const SandboxHandle& sandbox, const ExecSpec& spec
             expect_reader(sandbox.native, spec.id, *std::move(follower));
         return {};
     });
+}
+
+void LocalBackend::with_held(const std::string& native, void (Sandbox::*work)())
+{
+    const auto place = held_.find(native);
+    if (!place) return;
+    const std::scoped_lock lock(place->mutex);
+    if (place->retired || !place->sandbox) return;
+    ((*place->sandbox).*work)();
+    place->sandbox->rest();
 }
 
 Task<Result<ExecFollower>> LocalBackend::follower_of(SandboxHandle sandbox, std::string exec,

@@ -117,6 +117,7 @@ Result<Sandbox> Sandbox::create(const StateDir& state, const SandboxSpec& spec, 
 }
 
 Sandbox::Sandbox(Sandbox&&) noexcept = default;
+Sandbox::~Sandbox() { drop_ahead(); }
 
 bool Sandbox::alive() const
 {

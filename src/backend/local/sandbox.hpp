@@ -53,7 +53,7 @@ public:
     Sandbox(Sandbox&&) noexcept;
     Sandbox& operator=(Sandbox&&) noexcept = delete;
     /// Lets go: the sandbox lives on.
-    ~Sandbox() = default;
+    ~Sandbox();
 
     [[nodiscard]] const std::string& id() const noexcept { return prepared_->spec.id; }
     [[nodiscard]] const std::string& native() const noexcept { return native_; }
@@ -73,6 +73,12 @@ public:
 
     /// Log files and groups made ahead, so that the next execs need not.
     [[nodiscard]] Status make_ahead(std::size_t count);
+    /// The same for one that works, where a second exec has shown that there may be a third. What cannot be
+    /// made is made when it is needed.
+    void make_next();
+    [[nodiscard]] bool wants_next() const noexcept { return begun_ > 1 && spares_.empty(); }
+    /// Removes what was made ahead and not used.
+    void drop_ahead() noexcept;
 
     /// The events of an exec from a sequence number on.
     [[nodiscard]] Result<ExecFollower> follow(const std::string& exec, std::uint64_t from);
@@ -186,6 +192,8 @@ private:
                                            const Options& options, Recorded recorded);
     [[nodiscard]] Result<Starting> make_starting(int all, const std::string& name, ExecLog::Streams streams);
     [[nodiscard]] Result<Starting> start(const ExecSpec& spec);
+    /// What processes that were killed have made ahead here.
+    void sweep_spares(int all);
     void abandon(const ExecSpec& spec, Starting& starting);
     [[nodiscard]] Result<sys::SandboxGroup> group_of(const std::string& exec) const;
     /// "root" or "ns/user" of the keeper in /proc, and of no other process that has its number by now.
@@ -211,6 +219,7 @@ private:
     std::map<std::string, pid_t> pids_;      ///< of execs that were started here, the last of them
     std::deque<Spare> spares_;
     std::uint64_t spare_count_ = 0;
+    std::uint64_t begun_ = 0;                                ///< execs, by this process
     std::map<std::string, std::vector<std::string>> struck_; ///< by exec, until it is forgotten
     std::uint64_t oom_seen_ = 0; ///< kills of the memory limit that were told before
     std::uint64_t pids_seen_ = 0;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 
 #include "backend/local/environment.hpp"
@@ -14,6 +15,8 @@
 #include "backend/local/shared.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
+#include "base/io.hpp"
+#include "base/log.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "core/exec_programs.hpp"
@@ -60,6 +63,46 @@ Status Sandbox::make_ahead(std::size_t count)
     return {};
 }
 
+void Sandbox::make_next()
+{
+    if (!wants_next() || !alive()) return;
+    // Whoever ends or freezes it must not find something that is being made.
+    const auto turn = Turn::take(directory_.get(), Turn::Kind::Start);
+    if (!turn) return;
+    if (spare_count_ == 0)
+        if (const auto all = open_dir_at(directory_.get(), "exec")) sweep_spares(all->get());
+    if (auto made = make_ahead(1); !made)
+        log::debug("nothing is made ahead", {{"sandbox", id()}, {"why", made.error().line()}});
+}
+
+void Sandbox::drop_ahead() noexcept
+{
+    if (spares_.empty()) return;
+    const auto all = open_dir_at(directory_.get(), "exec");
+    for (auto& spare : spares_) {
+        if (spare.parts.group) (void)spare.parts.group->remove();
+        if (all) (void)sys::remove_tree(all->get(), spare.name);
+    }
+    spares_.clear();
+}
+
+void Sandbox::sweep_spares(int all)
+{
+    const auto names = list_names(all);
+    if (!names) return;
+    constexpr std::string_view before = ".spare-";
+    for (const auto& name : *names) {
+        if (!name.starts_with(before)) continue;
+        pid_t maker = 0;
+        std::from_chars(name.data() + before.size(), name.data() + name.size(), maker);
+        // Another's that lives, or one that only seems dead from here, is used or removed by itself.
+        if (maker <= 0 || maker == ::getpid() || ::kill(maker, 0) == 0 || errno != ESRCH) continue;
+        if (group_)
+            if (auto group = group_of(name)) (void)group->remove();
+        (void)sys::remove_tree(all, name);
+    }
+}
+
 /// The directory of an exec's log, the files in it, and its group. A group cannot be renamed, so where
 /// its name differs from the exec's the directory says it.
 Result<Sandbox::Starting> Sandbox::make_starting(int all, const std::string& name, ExecLog::Streams streams)
@@ -91,15 +134,20 @@ Result<Sandbox::Starting> Sandbox::make_starting(int all, const std::string& nam
 Result<Sandbox::Starting> Sandbox::start(const ExecSpec& spec)
 {
     BERTH_TRY(const auto all, open_dir_at(directory_.get(), "exec"));
-    if (spec.terminal || spares_.empty())
+    const auto make = [&] {
         return make_starting(all.get(), spec.id,
                              spec.terminal ? ExecLog::Streams::Terminal : ExecLog::Streams::Separate);
-    const std::string& spare = spares_.front().name;
-    if (::renameat2(all.get(), spare.c_str(), all.get(), spec.id.c_str(), RENAME_NOREPLACE) != 0)
-        return fail_errno("naming the log of {}", spec.id);
-    Starting parts = std::move(spares_.front().parts);
+    };
+    if (spec.terminal || spares_.empty()) return make();
+    Spare spare = std::move(spares_.front());
     spares_.pop_front();
-    return parts;
+    if (::renameat2(all.get(), spare.name.c_str(), all.get(), spec.id.c_str(), RENAME_NOREPLACE) == 0)
+        return std::move(spare.parts);
+    const int why = errno;
+    if (spare.parts.group) (void)spare.parts.group->remove();
+    if (why == ENOENT) return make(); // taken for what a dead process left
+    errno = why;
+    return fail_errno("naming the log of {}", spec.id);
 }
 
 Result<sys::SandboxGroup> Sandbox::group_of(const std::string& exec) const
@@ -148,7 +196,10 @@ Status Sandbox::exec(const ExecSpec& wanted)
     BERTH_TRY(auto starting, start(spec));
     hooks::kill_point("exec prepared");
     auto started = spec.policy ? exec_narrower(spec, user, starting) : exec_in_keeper(spec, user, starting);
-    if (!started) abandon(spec, starting);
+    if (started)
+        ++begun_;
+    else
+        abandon(spec, starting);
     return started;
 }
 

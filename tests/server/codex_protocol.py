@@ -858,6 +858,37 @@ def test_a_file_is_made_where_a_link_leads():
         assert names_in(ws / "d") == ["far", "made"]
 
 
+def test_a_copy_reads_with_the_rights_of_where_it_reads():
+    """Whoever owns the target could otherwise have a copy of what it may not read."""
+    with Place() as place, tempfile.NamedTemporaryFile(dir="/tmp") as aside:
+        client = place.server().client()
+        copy = lambda source, to, box, tree=False: client.code("fs/copy", {  # noqa: E731
+            "sourcePath": uri(source), "destinationPath": uri(to), "recursive": tree, "sandbox": box})
+        box = workspace_write(place.ws)
+        assert copy("/etc/shadow", place.ws / "shadow", box) == -32600
+        assert copy("/etc/passwd", place.ws / "passwd", box) == 0
+        assert names_in(place.ws) == ["passwd"]
+        if os.geteuid() != 0:
+            return
+        with tempfile.TemporaryDirectory(dir="/srv") as private:
+            (pathlib.Path(private) / "f").write_text("secret words")
+            assert copy(private, place.ws / "tree", box, True) == -32600
+            pathlib.Path(private).chmod(0o755)
+            (pathlib.Path(private) / "f").chmod(0o600)
+            assert copy(private, place.ws / "tree", box, True) == -32600
+            (pathlib.Path(private) / "f").chmod(0o644)
+            assert copy(private, place.ws / "other", box, True) == 0
+        # The other way round: from somebody's own to where others own.
+        theirs = place.path / "theirs"
+        theirs.mkdir(0o700)
+        (theirs / "f").write_text("mine")
+        (theirs / "f").chmod(0o600)
+        for path in (theirs, theirs / "f"):
+            os.chown(path, 1000, 1000)
+        assert copy(theirs / "f", aside.name, workspace_write(theirs)) == 0
+        assert pathlib.Path(aside.name).read_text() == "mine"
+
+
 def test_what_is_granted_is_not_removed_from_a_directory_that_may_not_be_written():
     with Place() as place:
         client = place.server().client()

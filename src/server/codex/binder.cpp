@@ -432,6 +432,7 @@ private:
             const auto mode = bound_.files.decide(path) == Access::Write || rule_writes(path)
                                   ? Mount::Mode::ReadWrite
                                   : Mount::Mode::ReadOnly;
+            bound_.owners[path] = {st.st_uid, st.st_gid};
             bound_.mounts.push_back({.source = path, .target = path, .mode = mode, .workspace = workspace});
         }
     }

@@ -12,6 +12,8 @@ namespace {
 using policy::Access;
 using policy::at_or_below;
 
+constexpr Bound::Ids kStranger{65534, 65534};
+
 Bound unconfined()
 {
     Bound out;
@@ -57,6 +59,13 @@ const Mount* Bound::mount_of(std::string_view path) const
     for (const auto& mount : mounts)
         if (at_or_below(path, mount.target)) deepest = &mount;
     return deepest;
+}
+
+Bound::Ids Bound::rights_at(std::string_view path) const
+{
+    const auto* const mount = mount_of(path);
+    const auto owner = mount == nullptr ? owners.end() : owners.find(mount->target);
+    return owner == owners.end() ? kStranger : owner->second;
 }
 
 Result<Bound> bind_intent(const std::optional<Intent>& intent, const std::string& cwd, const Ceiling& ceiling,

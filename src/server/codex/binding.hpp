@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,8 +32,12 @@ struct Bound {
     /// the deepest mount it lies in. Nothing: a stranger's.
     [[nodiscard]] const Mount* mount_of(std::string_view path) const;
 
+    using Ids = std::pair<std::uint32_t, std::uint32_t>; ///< user and group
+    [[nodiscard]] Ids rights_at(std::string_view path) const;
+
     /// Of whoever carries out a file operation now, where it is not we ourselves.
-    std::optional<std::pair<std::uint32_t, std::uint32_t>> acting;
+    std::optional<Ids> acting;
+    std::map<std::string, Ids> owners; ///< of the mounts, by target
 
     policy::BoundFiles files;
     policy::BoundFiles files_unprotected; ///< the same without protected names

@@ -21,7 +21,6 @@ namespace berth::codex {
 
 namespace {
 
-constexpr uid_t kNobody = 65534;
 constexpr int kBindAgain = 8;
 
 std::map<std::string, std::string> own_environment(const std::vector<std::string>& patterns)
@@ -189,13 +188,8 @@ Result<Bound> Executor::bind_files(const std::optional<Intent>& intent) const
 std::optional<sys::FileCredentials> Executor::acting_ids(Bound& bound, const std::string& path)
 {
     if (!bound.confined || ::geteuid() != 0) return std::nullopt;
-    std::pair<uid_t, gid_t> ids{kNobody, kNobody};
-    struct stat st{};
-    if (const auto* mount = bound.mount_of(RealPaths{}.nearest(path));
-        mount != nullptr && ::stat(mount->source.c_str(), &st) == 0)
-        ids = {st.st_uid, st.st_gid};
-    bound.acting = ids;
-    return sys::FileCredentials{.uid = ids.first, .gid = ids.second};
+    bound.acting = bound.rights_at(RealPaths{}.nearest(path));
+    return sys::FileCredentials{.uid = bound.acting->first, .gid = bound.acting->second};
 }
 
 } // namespace berth::codex

@@ -52,6 +52,11 @@ private:
     auto on_files(BlockingPool& pool, const std::optional<Intent>& intent, const std::string& path, F work)
         -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>;
 
+    /// The same for work that takes its rights by itself.
+    template <class F>
+    auto on_bound(BlockingPool& pool, const std::optional<Intent>& intent, F work)
+        -> Task<Outcome<typename std::invoke_result_t<F, Bound&>::value_type>>;
+
     [[nodiscard]] bool shows(const WatchParams& params) const;
 
     /// Nothing: our own rights are the right ones.

@@ -2,8 +2,9 @@
 #include "server/codex/executor.hpp"
 
 #include <algorithm>
+#include <utility>
 
-#include "server/codex/host_files.hpp"
+#include "server/codex/host_place.hpp"
 #include "server/codex/watches.hpp"
 
 namespace berth::codex {
@@ -21,11 +22,20 @@ template <class F>
 auto Executor::on_files(BlockingPool& pool, const std::optional<Intent>& intent, const std::string& path,
                         F work) -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>
 {
-    using Done = std::invoke_result_t<F, const Bound&>;
+    co_return co_await on_bound(pool, intent, [&](Bound& bound) {
+        return as_confined(bound, path, [&] { return work(std::as_const(bound)); });
+    });
+}
+
+template <class F>
+auto Executor::on_bound(BlockingPool& pool, const std::optional<Intent>& intent, F work)
+    -> Task<Outcome<typename std::invoke_result_t<F, Bound&>::value_type>>
+{
+    using Done = std::invoke_result_t<F, Bound&>;
     co_return co_await pool.call([&]() -> Outcome<typename Done::value_type> {
         auto bound = bind_files(intent);
         if (!bound) return refuse(-32602, bound.error().line());
-        auto done = as_confined(*bound, path, [&]() -> Done { return work(*bound); });
+        auto done = work(*bound);
         if constexpr (std::is_void_v<typename Done::value_type>) {
             if (done) return {};
         } else {
@@ -86,8 +96,13 @@ Task<Outcome<std::vector<files::Entry>>> Executor::list(PathParams p)
 
 Task<Outcome<void>> Executor::copy(CopyParams p)
 {
-    co_return co_await on_files(slow_, p.sandbox, p.to,
-                                [&](const Bound& b) { return files::copy(b, p.from, p.to, p.recursive); });
+    co_return co_await on_bound(slow_, p.sandbox, [&](Bound& bound) -> Status {
+        BERTH_TRY(const auto source, as_confined(bound, p.from, [&] {
+                      return files::find_spot(bound, p.from, files::Follow::Yes);
+                  }));
+        return as_confined(bound, p.to,
+                           [&] { return files::copy(bound, source, p.from, p.to, p.recursive); });
+    });
 }
 
 Task<Outcome<files::WalkResult>> Executor::walk(WalkParams p)

@@ -17,6 +17,7 @@
 namespace berth::codex::files {
 
 enum class Follow { No, Yes };
+struct Spot;
 
 [[nodiscard]] Result<Metadata> metadata(const Bound& bound, const std::string& path, Follow follow);
 [[nodiscard]] Result<std::string> canonical(const Bound& bound, const std::string& path);
@@ -27,7 +28,9 @@ enum class Follow { No, Yes };
                                     Follow follow);
 [[nodiscard]] Status remove(const Bound& bound, const std::string& path, bool recursive, bool force,
                             Follow follow);
-[[nodiscard]] Status copy(const Bound& bound, const std::string& from, const std::string& to, bool recursive);
+/// `source` is what `from` names, found with the rights that a process has there.
+[[nodiscard]] Status copy(const Bound& bound, const Spot& source, const std::string& from,
+                          const std::string& to, bool recursive);
 [[nodiscard]] Result<std::vector<Entry>> list(const Bound& bound, const std::string& path);
 /// A regular file, for reading; or made or emptied, for writing.
 [[nodiscard]] Result<UniqueFd> open(const Bound& bound, const std::string& path, OpenParams::Mode mode);

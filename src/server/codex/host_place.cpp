@@ -87,11 +87,7 @@ bool open_to_strangers(const std::string& real, const struct stat& object)
 bool within_rights(const Bound& bound, const Found& found)
 {
     if (!bound.acting) return true;
-    struct stat st{};
-    const auto* const mount = bound.mount_of(found.real);
-    if (mount != nullptr && ::stat(mount->source.c_str(), &st) == 0 &&
-        bound.acting == std::pair(st.st_uid, st.st_gid))
-        return true;
+    if (bound.mount_of(found.real) != nullptr && bound.rights_at(found.real) == bound.acting) return true;
     return open_to_strangers(found.real, found.st);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/unique_fd.hpp"
 #include "server/codex/host_files.hpp"
+#include "sys/file_credentials.hpp"
 
 /// How a path becomes a descriptor, and what may be done with it.
 namespace berth::codex::files {
@@ -35,6 +36,17 @@ struct Spot {
 [[nodiscard]] Status may_write(const Bound& bound, const std::string& spelled, const std::string& real);
 /// To see that it is there: also a directory on the way to something that may be read.
 [[nodiscard]] Status may_see(const Bound& bound, const std::string& spelled, const std::string& real);
+
+/// `work` with the rights that a process has at `real`: this thread may act for the owner of another mount.
+template <class F>
+[[nodiscard]] std::invoke_result_t<F> with_rights_at(const Bound& bound, const std::string& real,
+                                                     const F& work)
+{
+    if (!bound.acting) return work();
+    const auto ids = bound.rights_at(real);
+    if (ids == *bound.acting) return work();
+    return sys::result_as({.uid = ids.first, .gid = ids.second}, work);
+}
 
 /// Opens what a descriptor refers to, with the rights of this thread.
 [[nodiscard]] Result<UniqueFd> reopen(int object, int flags, const std::string& path);

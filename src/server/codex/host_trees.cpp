@@ -115,60 +115,99 @@ struct Side {
     std::string real;
 };
 
-Status copy_entry(const Bound& bound, const Side& from, const Side& to, int depth);
+/// What is copied: a link has a text, everything else is open.
+struct Source {
+    struct stat st{};
+    UniqueFd object;
+    std::string link;
+};
 
-Status copy_directory(const Bound& bound, const Side& from, const Side& to, mode_t mode, int depth)
-{
-    BERTH_TRY(const auto source, open_directory(from.parent, from.name, from.real));
-    if (::mkdirat(to.parent, to.name.c_str(), mode & 0777) != 0 && errno != EEXIST)
-        return refused(errno, to.real);
-    BERTH_TRY(const auto target, open_directory(to.parent, to.name, to.real));
-    BERTH_TRY(const auto names, list_names(source.get()));
-    for (const auto& name : names) {
-        const Side one{.parent = source.get(), .name = name, .real = below(from.real, name)};
-        const Side other{.parent = target.get(), .name = name, .real = below(to.real, name)};
-        BERTH_CHECK(copy_entry(bound, one, other, depth + 1));
-    }
-    return {};
-}
-
-Status copy_link(const Side& from, const Side& to)
+Result<std::string> read_link(const Side& from)
 {
     char text[PATH_MAX];
-    const ssize_t n = ::readlinkat(from.parent, from.name.c_str(), &text[0], sizeof text - 1);
+    const ssize_t n = ::readlinkat(from.parent, from.name.c_str(), &text[0], sizeof text);
     if (n < 0) return refused(errno, from.real);
-    text[n] = '\0';
-    if (::symlinkat(&text[0], to.parent, to.name.c_str()) != 0) return refused(errno, to.real);
+    if (n == static_cast<ssize_t>(sizeof text)) return refused(ENAMETOOLONG, from.real);
+    return std::string(&text[0], static_cast<std::size_t>(n));
+}
+
+Result<Source> open_source(const Side& from)
+{
+    Source out;
+    if (::fstatat(from.parent, from.name.c_str(), &out.st, AT_SYMLINK_NOFOLLOW) != 0)
+        return refused(errno, from.real);
+    if (S_ISLNK(out.st.st_mode)) {
+        BERTH_TRY(out.link, read_link(from));
+        return out;
+    }
+    if (S_ISDIR(out.st.st_mode)) {
+        BERTH_TRY(out.object, open_directory(from.parent, from.name, from.real));
+        return out;
+    }
+    if (S_ISREG(out.st.st_mode)) {
+        out.object.reset(
+            ::openat(from.parent, from.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        if (!out.object || ::fstat(out.object.get(), &out.st) != 0) return refused(errno, from.real);
+    }
+    if (!S_ISREG(out.st.st_mode)) // or it has become something else meanwhile
+        return fail(Code::Invalid, "{} is neither a file, a directory nor a link", printable(from.real));
+    return out;
+}
+
+Result<UniqueFd> make_directory_at(const Side& to, mode_t mode)
+{
+    if (::mkdirat(to.parent, to.name.c_str(), mode & 0777) != 0 && errno != EEXIST)
+        return refused(errno, to.real);
+    return open_directory(to.parent, to.name, to.real);
+}
+
+Status make_link(const Side& to, const std::string& text)
+{
+    if (::symlinkat(text.c_str(), to.parent, to.name.c_str()) != 0) return refused(errno, to.real);
     return {};
 }
 
+/// Not emptied before it is known: it may be the source itself, by another name.
+Result<UniqueFd> open_target(const Side& to, mode_t mode)
+{
+    UniqueFd out(::openat(to.parent, to.name.c_str(),
+                          O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode & 0777));
+    if (!out) return refused(errno, to.real);
+    return out;
+}
+
+Status copy_file(const Source& source, const Side& from, int target, const Side& to)
+{
+    struct stat made{};
+    if (::fstat(target, &made) != 0 || !S_ISREG(made.st_mode)) return refused(EINVAL, to.real);
+    if (source.st.st_ino == made.st_ino && source.st.st_dev == made.st_dev)
+        return fail(Code::Invalid, "{} and {} are the same file", printable(from.real), printable(to.real));
+    if (::ftruncate(target, 0) != 0) return refused(errno, to.real);
+    return copy_contents(source.object.get(), target, source.st.st_size, to.real);
+}
+
+/// Each end is touched with the rights of its own place. With those of the other one, whoever owns the
+/// target could copy what it may not read.
 Status copy_entry(const Bound& bound, const Side& from, const Side& to, int depth)
 {
     if (depth > kMaxDepth) return refused(ELOOP, from.real);
     BERTH_CHECK(may_read(bound, from.real, from.real));
     BERTH_CHECK(may_write(bound, to.real, to.real));
-    struct stat st{};
-    if (::fstatat(from.parent, from.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return refused(errno, from.real);
-    if (S_ISLNK(st.st_mode)) return copy_link(from, to);
-    if (S_ISDIR(st.st_mode)) return copy_directory(bound, from, to, st.st_mode, depth);
-    if (!S_ISREG(st.st_mode))
-        return fail(Code::Invalid, "{} is neither a file, a directory nor a link", printable(from.real));
-    const UniqueFd source(
-        ::openat(from.parent, from.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (!source) return refused(errno, from.real);
-    // Not emptied before it is known: it may be the source itself, by another name.
-    const UniqueFd target(::openat(to.parent, to.name.c_str(),
-                                   O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                                   st.st_mode & 0777));
-    if (!target) return refused(errno, to.real);
-    struct stat made{};
-    if (::fstat(target.get(), &made) != 0 || !S_ISREG(made.st_mode)) return refused(EINVAL, to.real);
-    if (::fstat(source.get(), &st) != 0) return refused(errno, from.real);
-    if (st.st_ino == made.st_ino && st.st_dev == made.st_dev)
-        return fail(Code::Invalid, "{} and {} are the same file", printable(from.real), printable(to.real));
-    if (::ftruncate(target.get(), 0) != 0) return refused(errno, to.real);
-    return copy_contents(source.get(), target.get(), st.st_size, to.real);
+    BERTH_TRY(const auto source, with_rights_at(bound, from.real, [&] { return open_source(from); }));
+    const mode_t mode = source.st.st_mode;
+    if (S_ISLNK(mode)) return with_rights_at(bound, to.real, [&] { return make_link(to, source.link); });
+    if (!S_ISDIR(mode)) {
+        BERTH_TRY(const auto target, with_rights_at(bound, to.real, [&] { return open_target(to, mode); }));
+        return copy_file(source, from, target.get(), to);
+    }
+    BERTH_TRY(const auto target, with_rights_at(bound, to.real, [&] { return make_directory_at(to, mode); }));
+    BERTH_TRY(const auto names, list_names(source.object.get()));
+    for (const auto& name : names) {
+        const Side one{.parent = source.object.get(), .name = name, .real = below(from.real, name)};
+        const Side other{.parent = target.get(), .name = name, .real = below(to.real, name)};
+        BERTH_CHECK(copy_entry(bound, one, other, depth + 1));
+    }
+    return {};
 }
 
 class Walker {
@@ -289,23 +328,26 @@ Status remove(const Bound& bound, const std::string& path, bool recursive, bool 
     return {};
 }
 
-Status copy(const Bound& bound, const std::string& from, const std::string& to, bool recursive)
+Status copy(const Bound& bound, const Spot& source, const std::string& from, const std::string& to,
+            bool recursive)
 {
-    BERTH_TRY(const auto source, find_spot(bound, from, Follow::Yes));
     BERTH_TRY(auto target, find_spot(bound, to, Follow::Yes));
+    BERTH_CHECK(may_read(bound, from, source.real));
+    BERTH_CHECK(may_write(bound, to, target.real));
+    const Side one{.parent = source.directory.object.get(), .name = source.name, .real = source.real};
+    const Side other{.parent = target.directory.object.get(), .name = target.name, .real = target.real};
     struct stat st{};
-    if (::fstatat(source.directory.object.get(), source.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return refused(errno, from);
+    BERTH_CHECK(with_rights_at(bound, source.real, [&]() -> Status {
+        if (::fstatat(one.parent, one.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
+            return refused(errno, from);
+        return {};
+    }));
     if (S_ISDIR(st.st_mode)) {
         if (!recursive)
             return fail(Code::Invalid, "{} is a directory: recursive must be true", printable(from));
         if (policy::at_or_below(target.real, source.real))
             return fail(Code::Invalid, "{} cannot be copied into itself", printable(from));
     }
-    BERTH_CHECK(may_read(bound, from, source.real));
-    BERTH_CHECK(may_write(bound, to, target.real));
-    const Side one{.parent = source.directory.object.get(), .name = source.name, .real = source.real};
-    const Side other{.parent = target.directory.object.get(), .name = target.name, .real = target.real};
     return copy_entry(bound, one, other, 0);
 }
 

@@ -889,6 +889,27 @@ def test_a_copy_reads_with_the_rights_of_where_it_reads():
         assert pathlib.Path(aside.name).read_text() == "mine"
 
 
+def test_a_root_that_a_client_names_gives_no_rights_beyond_the_ceiling():
+    with Place() as place, tempfile.TemporaryDirectory(dir="/tmp") as private:
+        (pathlib.Path(private) / "f").write_text("secret words")
+        client = place.server("--root", str(place.ws)).client()
+        older = read_only("/etc")
+        del older["workspaceRoots"]
+        for box in (read_only("/etc"), older, read_only("/etc", place.ws), intent([special("root", "read"), at("/etc", "read")], place.ws)):
+            assert client.code("fs/readFile", {"path": uri("/etc/shadow"), "sandbox": box}) == -32600  # without showing it
+            assert client.run("exec 2>&-; head -c 4 /etc/shadow; head -c 4 /etc/passwd", "/etc", box)[1] == "root", box
+        if os.geteuid() != 0:
+            return
+        check(client, "fs/readDirectory", {"path": uri("/root"), "sandbox": read_only("/root")}, -32600)
+        os.chown(private, 1000, 1000)
+        with tempfile.TemporaryDirectory(dir="/run") as runtime:
+            (pathlib.Path(runtime) / "f").write_text("secret words")
+            for top in (private, runtime):
+                for box in (intent([special("root", "read"), at(top, "read")], place.ws), read_only(top)):
+                    assert client.code("fs/readFile", {"path": uri(top + "/f"), "sandbox": box}) != 0, top
+                    assert "secret words" not in client.run(f"cat {top}/f", "/", box)[1], top
+
+
 def test_what_is_granted_is_not_removed_from_a_directory_that_may_not_be_written():
     with Place() as place:
         client = place.server().client()

@@ -409,7 +409,7 @@ private:
             if (rule.access == Access::Write && (!inside_writable(path) || is_root(path)))
                 wanted[path] = !temporary(path);
         for (const auto& root : roots_)
-            if (bound_.files.decide(root) != Access::Deny) wanted[root] = true;
+            if (bound_.files.decide(root) != Access::Deny && may_own(root)) wanted[root] = true;
         for (const std::string_view hidden : {"/tmp", "/var/tmp", "/run"}) {
             const std::string place(hidden);
             if (hidden != "/run" && is_directory(place) && !is_link(place) &&
@@ -417,13 +417,13 @@ private:
                 wanted.try_emplace(place, false);
             for (const auto& [path, rule] : rules_)
                 if (rule.access == Access::Read && !rule.missing && at_or_below(path, place) &&
-                    path != place && !inside_writable(path))
+                    path != place && !inside_writable(path) && (gains_nothing(path, place) || may_own(path)))
                     wanted.try_emplace(path, false);
         }
         // Named to be read: whoever could have it writable may have it so with the same rights.
         for (const auto& [path, rule] : rules_)
             if (rule.access == Access::Read && rule.explicit_path && !rule.missing && path != "/" &&
-                !inside_writable(path) && check_writable(path))
+                !inside_writable(path) && may_own(path))
                 wanted.try_emplace(path, false);
         wanted.erase("/");
         for (const auto& [path, workspace] : wanted) {
@@ -435,6 +435,26 @@ private:
             bound_.owners[path] = {st.st_uid, st.st_gid};
             bound_.mounts.push_back({.source = path, .target = path, .mode = mode, .workspace = workspace});
         }
+    }
+
+    /// Whether a command may be the owner of what lies there, as it is in a mount: only where it could write
+    /// as well. A root that a client has named says nothing about that.
+    [[nodiscard]] bool may_own(const std::string& path)
+    {
+        const auto served = check_writable(path);
+        if (!served)
+            bound_.notes.push_back(fmt::format("seen with a stranger's rights: {}", served.error().message));
+        return served.has_value();
+    }
+
+    /// Whether a mount of it gives no right that a command has not in temporary directories anyway.
+    [[nodiscard]] static bool gains_nothing(const std::string& path, const std::string& place)
+    {
+        if (::geteuid() != 0) return true;
+        struct stat one{};
+        struct stat other{};
+        return place != "/run" && ::stat(path.c_str(), &one) == 0 && ::stat(place.c_str(), &other) == 0 &&
+               one.st_uid == other.st_uid && one.st_gid == other.st_gid;
     }
 
     /// What lies in something writable is shown with it, and could be exchanged by a command meanwhile.

@@ -579,6 +579,24 @@ def test_deny_patterns_hold_for_commands_and_for_what_is_made_later():
         assert names_in(place.ws) == ["a.env", "deep", "later.env", "open", "vault"]
 
 
+def test_alternatives_of_a_deny_pattern_are_held_and_what_is_not_understood_is_refused():
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "secret").mkdir()
+        (place.ws / "secret/a.pem").write_text("secret words")
+        (place.ws / "open").write_text("mine")
+        read = lambda name, box: client.code("fs/readFile", {"path": uri(place.ws / name), "sandbox": box})  # noqa: E731
+        for pattern in ("**/*.{pem,env}", "codex-project-roots://**/*.{env,pem}", "secret/{a}.pem", "{open2,secret}/{b,a}.pem",
+                        "secret/{b,{c,a}}.p*"):
+            box = intent([special("root", "read"), special("project_roots", "write"), glob(pattern)], place.ws)
+            assert "secret words" not in client.run("cat secret/a.pem; cat open", str(place.ws), box)[1], pattern
+            assert read("secret/a.pem", box) == -32600 and read("open", box) == 0, pattern
+        for pattern in ("secret/a\\.pem", "secret/*\\.pem", "secret/{a.pem", "secret/a}.pem", "secret/{,a}.pem"):
+            box = intent([special("root", "read"), special("project_roots", "write"), glob(pattern)], place.ws)
+            refused(client, "true", place.ws, box, "pattern")
+            assert read("open", box) == -32602, pattern
+
+
 def test_what_is_denied_cannot_be_made():
     with Place() as place:
         client = place.server().client()

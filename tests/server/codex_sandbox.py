@@ -358,6 +358,19 @@ def test_deny_patterns_hold_for_commands_and_files_of_a_sandbox():
         soon("a supervisor is left", lambda: "berth-supervisor" not in inside(place, chosen.box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"))
 
 
+def test_a_deny_pattern_is_held_as_it_is_meant_or_refused():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        inside(place, chosen.box, f"cd {WS}; mkdir secret; printf 'secret words' > secret/a.pem")
+        base = [special("root", "read"), special("project_roots", "write")]
+        read = lambda box: client.code("fs/readFile", {"path": uri(WS + "/secret/a.pem"), "sandbox": box})  # noqa: E731
+        for pattern in ("**/*.{env,pem}", "secret/{a,b}.pem"):
+            box = intent([*base, glob(pattern)], WS)
+            assert read(box) == -32600, pattern
+            assert "secret words" not in client.run("cat secret/a.pem", WS, box)[1], pattern
+        assert read(intent([*base, glob("secret/a\\.pem")], WS)) == -32602
+
+
 def test_a_backend_without_policies_of_commands_refuses_them():
     """E2B's protocol has no word for one; the cloud is a berth of ours."""
     with Place() as place:

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/strings.hpp"
+#include "protocol/codex/deny_pattern.hpp"
 #include "protocol/codex/path_uri.hpp"
 
 namespace berth::codex {
@@ -80,42 +81,22 @@ Result<SpecialPath> read_special(const json::Reader& reader)
     return out;
 }
 
-/// A bracket that nothing closes in its component is itself.
-std::string close_brackets(std::string_view pattern)
-{
-    std::string out;
-    for (std::size_t at = 0; at < pattern.size();) {
-        if (pattern[at] != '[') {
-            out += pattern[at++];
-            continue;
-        }
-        std::size_t first = at + 1;
-        if (first < pattern.size() && (pattern[first] == '!' || pattern[first] == '^')) ++first;
-        // Right behind the opening one it belongs to the set.
-        const auto end = pattern.find(']', first + 1);
-        const bool closed =
-            end != std::string_view::npos && pattern.substr(at, end - at).find('/') == std::string_view::npos;
-        out += closed ? pattern.substr(at, end + 1 - at) : "[[]";
-        at = closed ? end + 1 : at + 1;
-    }
-    return out;
-}
-
-Result<GlobPath> read_glob(const json::Reader& reader)
+Result<std::vector<GlobPath>> read_glob(const json::Reader& reader)
 {
     BERTH_TRY(auto pattern, reader.string());
-    GlobPath out;
-    if (pattern.starts_with(kBelowRoots)) {
-        out.below_roots = true;
-        pattern.erase(0, kBelowRoots.size());
-    }
+    const bool below_roots = pattern.starts_with(kBelowRoots);
+    if (below_roots) pattern.erase(0, kBelowRoots.size());
     if (pattern.empty() || pattern.size() > kMaxPattern || pattern.find('\0') != std::string::npos)
         return reader.refuse("'{}' is not a pattern", printable(pattern, 80));
-    out.pattern = close_brackets(pattern);
+    const auto patterns = read_deny_pattern(pattern);
+    if (!patterns) return reader.refuse("{}", patterns.error().message);
+    std::vector<GlobPath> out;
+    for (const auto& one : *patterns) out.push_back({.pattern = one, .below_roots = below_roots});
     return out;
 }
 
-Result<IntentEntry> read_entry(const json::Reader& reader)
+/// One, or as many as its pattern has alternatives.
+Status read_entry(const json::Reader& reader, std::vector<IntentEntry>& entries)
 {
     static constexpr std::array<std::pair<std::string_view, FileAccess>, 4> accesses{{
         {"read", FileAccess::Read},
@@ -141,15 +122,21 @@ Result<IntentEntry> read_entry(const json::Reader& reader)
         out.path = std::move(exact);
     } else if (type == "glob_pattern") {
         BERTH_TRY(const auto member, path.at("pattern"));
-        BERTH_TRY(out.path, read_glob(member));
+        BERTH_TRY(auto globs, read_glob(member));
         if (out.access != FileAccess::Deny) return access.refuse("a pattern can only deny");
+        for (auto& glob : globs) {
+            out.path = std::move(glob);
+            entries.push_back(out);
+        }
+        return {};
     } else if (type == "special") {
         BERTH_TRY(const auto member, path.at("value"));
         BERTH_TRY(out.path, read_special(member));
     } else {
         return path.refuse("unknown type '{}'", printable(type, 60));
     }
-    return out;
+    entries.push_back(std::move(out));
+    return {};
 }
 
 Result<NetworkIntent> read_network(const json::Reader& reader)
@@ -178,10 +165,12 @@ Status read_file_system(const json::Reader& reader, Permissions& out)
         return entries.refuse("{} entries; at most {}", items.size(), kMaxEntries);
     std::size_t patterns = 0;
     for (const auto& item : items) {
-        BERTH_TRY(auto entry, read_entry(item));
-        if (const auto* const glob = std::get_if<GlobPath>(&entry.path)) patterns += glob->pattern.size();
+        const auto before = out.entries.size();
+        BERTH_CHECK(read_entry(item, out.entries));
+        for (auto at = before; at < out.entries.size(); ++at)
+            if (const auto* const glob = std::get_if<GlobPath>(&out.entries[at].path))
+                patterns += glob->pattern.size();
         if (patterns > kMaxPatterns) return entries.refuse("patterns of more than {} bytes", kMaxPatterns);
-        out.entries.push_back(std::move(entry));
     }
     return {};
 }
@@ -256,7 +245,8 @@ json::Object path_object(const IntentEntry& entry)
     } else {
         const auto& glob = std::get<GlobPath>(entry.path);
         out["type"] = "glob_pattern";
-        out["pattern"] = (glob.below_roots ? std::string(kBelowRoots) : std::string{}) + glob.pattern;
+        out["pattern"] =
+            (glob.below_roots ? std::string(kBelowRoots) : std::string{}) + write_deny_pattern(glob.pattern);
     }
     return out;
 }

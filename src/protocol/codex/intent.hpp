@@ -34,7 +34,7 @@ struct ExactPath {
     std::string path; ///< native
     bool operator==(const ExactPath&) const = default;
 };
-/// Denies only. Absolute, or relative to the policy's directory.
+/// Denies only. Absolute, or relative to the policy's directory; as policies write patterns.
 struct GlobPath {
     std::string pattern;
     bool below_roots = false; ///< relative to each workspace root

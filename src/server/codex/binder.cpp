@@ -226,7 +226,7 @@ private:
             return {};
         }
         globs_.push_back(set->text);
-        const auto plain = pattern.substr(0, pattern.find_first_of("*?[{\\"));
+        const auto plain = pattern.substr(0, pattern.find_first_of("*?["));
         const auto slash = plain.rfind('/');
         if (slash == std::string::npos || slash == 0) return {};
         const auto real = real_.of(plain.substr(0, slash));

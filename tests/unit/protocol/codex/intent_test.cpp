@@ -67,6 +67,52 @@ TEST(Intent, TakesABracketThatIsNotClosedForItself)
     }
 }
 
+std::vector<std::string> patterns_of(const std::string& written)
+{
+    const auto intent = read(with_entry(
+        fmt::format(R"({{"path":{{"type":"glob_pattern","pattern":"{}"}},"access":"deny"}})", written)));
+    std::vector<std::string> out;
+    if (!intent) return out;
+    for (const auto& entry : intent->permissions.entries)
+        out.push_back(std::get<GlobPath>(entry.path).pattern);
+    return out;
+}
+
+TEST(Intent, WritesAlternativesOut)
+{
+    using Patterns = std::vector<std::string>;
+    EXPECT_EQ(patterns_of("**/*.{pem,env}"), (Patterns{"**/*.pem", "**/*.env"}));
+    EXPECT_EQ(patterns_of("codex-project-roots://{a,b/c}/x"), (Patterns{"a/x", "b/c/x"}));
+    EXPECT_EQ(patterns_of("a/{b}"), (Patterns{"a/b"}));
+    EXPECT_EQ(patterns_of("{a,b{c,d}e}{f,g}"), (Patterns{"af", "ag", "bcef", "bceg", "bdef", "bdeg"}));
+    EXPECT_EQ(patterns_of("{[,}],[!}a]}b"), (Patterns{"[,}]b", "[!}a]b"}));
+    EXPECT_EQ(patterns_of("[{]a,b"), (Patterns{"[{]a,b"}));
+}
+
+TEST(Intent, RefusesAPatternThatCouldMeanMoreThanItSays)
+{
+    for (const std::string written : {R"(a\\.pem)", R"(*\\*)", "{a,b", "a}", "a{,b}", "{}", "{a,}", "{a{b}"})
+        EXPECT_TRUE(patterns_of(written).empty()) << written;
+    std::string many;
+    for (int i = 0; i < 8; ++i) many += "{a,b}";
+    EXPECT_EQ(patterns_of(many).size(), 256u);
+    EXPECT_TRUE(patterns_of(many + "{a,b}").empty());
+    std::string groups;
+    for (int i = 0; i < 17; ++i) groups += "{a}";
+    EXPECT_TRUE(patterns_of(groups).empty());
+}
+
+TEST(Intent, WritesABraceSoThatItIsOne)
+{
+    Intent intent;
+    intent.permissions.entries = {
+        {.path = GlobPath{.pattern = "/a{b,c}/[{]*", .below_roots = false}, .access = FileAccess::Deny}};
+    const auto again = read(json::dump(write_intent(intent)));
+    ASSERT_TRUE(again) << again.error().message;
+    ASSERT_EQ(again->permissions.entries.size(), 1u);
+    EXPECT_EQ(std::get<GlobPath>(again->permissions.entries[0].path).pattern, "/a[{]b,c[}]/[{]*");
+}
+
 TEST(Intent, KnowsWhatIsNotManaged)
 {
     const auto disabled = read(R"({"permissions":{"type":"disabled"}})");

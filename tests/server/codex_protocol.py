@@ -597,6 +597,20 @@ def test_alternatives_of_a_deny_pattern_are_held_and_what_is_not_understood_is_r
             assert read("open", box) == -32602, pattern
 
 
+def test_a_relative_deny_pattern_needs_a_directory():
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "secret").mkdir()
+        (place.ws / "secret/a.pem").write_text("secret words")
+        box = intent([special("root", "read"), special("project_roots", "write"), glob("secret/*.pem")], place.ws)
+        read = lambda: client.code("fs/readFile", {"path": uri(place.ws / "secret/a.pem"), "sandbox": box})  # noqa: E731
+        assert read() == -32600
+        del box["cwd"]
+        assert read() == -32602
+        # A command has one.
+        assert "secret words" not in client.run("cat secret/a.pem", str(place.ws), box)[1]
+
+
 def test_what_is_denied_cannot_be_made():
     with Place() as place:
         client = place.server().client()

@@ -369,6 +369,9 @@ def test_a_deny_pattern_is_held_as_it_is_meant_or_refused():
             assert read(box) == -32600, pattern
             assert "secret words" not in client.run("cat secret/a.pem", WS, box)[1], pattern
         assert read(intent([*base, glob("secret/a\\.pem")], WS)) == -32602
+        homeless = intent([*base, glob("secret/*.pem")], WS)
+        del homeless["cwd"]
+        assert read(homeless) == -32602
 
 
 def test_a_backend_without_policies_of_commands_refuses_them():

@@ -205,6 +205,8 @@ private:
         std::vector<std::string> places{""};
         if (glob.below_roots)
             places = roots_;
+        else if (!glob.pattern.starts_with('/') && cwd_.empty())
+            return fail(Code::Invalid, "the relative pattern '{}' needs a cwd", printable(glob.pattern, 80));
         else if (!glob.pattern.starts_with('/'))
             places = {cwd_};
         for (const auto& place : places) {

@@ -611,6 +611,41 @@ def test_a_relative_deny_pattern_needs_a_directory():
         assert "secret words" not in client.run("cat secret/a.pem", str(place.ws), box)[1]
 
 
+def test_nothing_is_written_through_a_protected_name():
+    with Place() as place:
+        client = place.server().client()
+        box = intent([special("root", "read"), special("project_roots", "write")], place.ws)
+        (place.ws / "real").mkdir()
+        (place.ws / "real/config").write_text("old")
+        (place.ws / "sub").mkdir()
+        write = lambda name: client.code("fs/writeFile", {"path": uri(place.ws / name), "dataBase64": b64(b"new"), "sandbox": box})  # noqa: E731
+        # At the top nothing can be held, so neither commands nor files are served; deeper the way there is closed.
+        (place.ws / ".git").symlink_to("real")
+        refused(client, "true", place.ws, box, "symbolic link")
+        assert write(".git/config") == -32602
+        (place.ws / ".git").unlink()
+        (place.ws / "sub/.git").symlink_to("../real")
+        (place.ws / "by").symlink_to("sub")
+        for name in ("sub/.git/config", "by/.git/config", "by/.git/new"):
+            assert write(name) == -32603, name
+        assert client.code("fs/createDirectory", {"path": uri(place.ws / "sub/.git/d"), "sandbox": box}) == -32603
+        assert client.code("fs/copy", {"sourcePath": uri("/etc/passwd"), "destinationPath": uri(place.ws / "sub/.git/p"), "recursive": False,
+                                       "sandbox": box}) == -32603
+        # A workspace may lie below such a name, and something in one may be granted.
+        below = place.path / ".codex/w"
+        (below / ".git/x").mkdir(parents=True)
+        inner = intent([special("root", "read"), special("project_roots", "write"), special("project_roots", "read", subpath=".git"),
+                        special("project_roots", "write", subpath=".git/x")], below)
+        for name, expected in (("f", 0), (".git/f", -32603), (".git/x/f", 0)):
+            assert client.code("fs/writeFile", {"path": uri(below / name), "dataBase64": "", "sandbox": inner}) == expected, name
+        assert names_in(place.ws / "real") == ["config"] and (place.ws / "real/config").read_text() == "old"
+        (place.ws / "sub/.git").unlink()
+        for text in ("gitdir: real\r\n", "gitdir : real \n", "\tgitdir:real"):
+            (place.ws / ".git").write_text(text, newline="")
+            assert write("real/config") == -32603, text
+            assert "Read-only" in client.run("echo new > real/config", str(place.ws), box)[1], text
+
+
 def test_what_is_denied_cannot_be_made():
     with Place() as place:
         client = place.server().client()

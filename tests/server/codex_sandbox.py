@@ -358,6 +358,16 @@ def test_deny_patterns_hold_for_commands_and_files_of_a_sandbox():
         soon("a supervisor is left", lambda: "berth-supervisor" not in inside(place, chosen.box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"))
 
 
+def test_a_worktrees_directory_is_protected_however_it_is_written():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        box = intent([special("root", "read"), special("project_roots", "write")], WS)
+        for text in ("gitdir: real\\r\\n", "gitdir : real \\n"):
+            inside(place, chosen.box, f"cd {WS}; mkdir -p real; printf '{text}' > .git")
+            assert "Read-only" in client.run("echo new > real/config", WS, box)[1], text
+            assert word(client, "fs/writeFile", path=uri(WS + "/real/config"), dataBase64="", sandbox=box) == "deny", text
+
+
 def test_a_deny_pattern_is_held_as_it_is_meant_or_refused():
     with Place() as place, Chosen(place) as chosen:
         client = chosen.server.client()

@@ -14,6 +14,7 @@
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "policy/target.hpp"
+#include "server/codex/git_file.hpp"
 #include "server/codex/real_paths.hpp"
 
 namespace berth::codex {
@@ -336,6 +337,7 @@ private:
             if (rule.access == Access::Write && !temporary(path)) writable.push_back(path);
         if (writable.empty()) return {};
         for (const auto name : kProtectedNames) {
+            for (const auto& root : writable) BERTH_CHECK(check_no_link(join(root, std::string(name))));
             // An entry that makes such a name writable, or something in it, lifts the protection there.
             const auto lifted = std::ranges::find_if(writable, [&](const std::string& path) {
                 return std::ranges::any_of(writable, [&](const std::string& other) {
@@ -361,6 +363,16 @@ private:
         return {};
     }
 
+    /// What a protected name leads to is not protected, and the link could be replaced: no command is started
+    /// beside one, so nothing is written through it either.
+    static Status check_no_link(const std::string& there)
+    {
+        if (!is_link(there)) return {};
+        return fail(Code::Unsupported,
+                    "{} is a symbolic link and has a protected name: put a directory or file in its place",
+                    printable(there, 120));
+    }
+
     static bool contains_component(std::string_view path, std::string_view name)
     {
         const auto parts = policy::components(path);
@@ -375,15 +387,13 @@ private:
         const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
         struct stat st{};
         if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) return;
-        const auto text = read_to_end(fd.get(), 4_KiB, file);
-        if (!text || !text->starts_with("gitdir:")) return;
-        auto path =
-            text->substr(7, text->find('\n') == std::string::npos ? std::string::npos : text->find('\n') - 7);
-        path.erase(0, path.find_first_not_of(" \t"));
-        if (path.empty()) return;
-        if (!path.starts_with('/')) path = root + "/" + path;
-        const auto real = real_.of(path);
-        if (real && by_rules(*real) == Access::Write) put(*real, {.access = Access::Read, .spelled = *real});
+        const auto text = read_to_end(fd.get(), kGitFile, file);
+        if (!text) return;
+        for (const auto& path : named_git_directories(*text)) {
+            const auto real = real_.of(path.starts_with('/') ? path : root + "/" + path);
+            if (real && by_rules(*real) == Access::Write)
+                put(*real, {.access = Access::Read, .spelled = *real});
+        }
     }
 
     [[nodiscard]] bool temporary(const std::string& path) const

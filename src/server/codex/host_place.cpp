@@ -11,6 +11,8 @@
 
 #include "base/strings.hpp"
 #include "policy/target.hpp"
+#include "server/codex/binder.hpp"
+#include "server/codex/real_paths.hpp"
 
 namespace berth::codex::files {
 
@@ -37,6 +39,25 @@ bool leads_to_granted(const Bound& bound, std::string_view real)
     });
 }
 
+/// A protected name on the way that is a link: what lies behind it has another name, and may be written by
+/// that one.
+bool leads_through_protected(const Bound& bound, const std::string& spelled, std::string_view real)
+{
+    for (auto slash = spelled.find('/'); slash != std::string::npos;) {
+        const auto next = spelled.find('/', slash + 1);
+        const auto name = std::string_view(spelled).substr(slash + 1, next - slash - 1);
+        if (std::ranges::find(kProtectedNames, name) != std::end(kProtectedNames)) {
+            const auto above = RealPaths{}.nearest(slash == 0 ? "/" : spelled.substr(0, slash));
+            const auto there = fmt::format("{}/{}", above == "/" ? "" : above, name);
+            if (!at_or_below(real, there) && bound.decide(above) == Access::Write &&
+                bound.decide(there) != Access::Write)
+                return true;
+        }
+        slash = next;
+    }
+    return false;
+}
+
 Access access_at(const Bound& bound, const std::string& spelled, const std::string& real)
 {
     if (!bound.confined) return Access::Write;
@@ -53,7 +74,8 @@ Access access_at(const Bound& bound, const std::string& spelled, const std::stri
     if (bound.decide(spelled) == Access::Deny && !leads_to_granted(bound, spelled) &&
         bound.files.decide("/") != Access::Deny)
         return Access::Deny;
-    return bound.decide(real);
+    const auto access = bound.decide(real);
+    return access == Access::Write && leads_through_protected(bound, spelled, real) ? Access::Read : access;
 }
 
 Result<std::string> path_of(int object, const std::string& path)

@@ -12,6 +12,7 @@
 #include "policy/bind.hpp"
 #include "policy/target.hpp"
 #include "server/codex/binder.hpp"
+#include "server/codex/git_file.hpp"
 
 namespace berth::codex {
 
@@ -250,17 +251,16 @@ private:
         if (seen.missing || !there.ends_with("/.git")) co_return Status{};
         // A worktree's ".git" is a file that names the real directory.
         BERTH_CO_TRY(const auto entry, co_await looker_.entry(seen.real));
-        if (!entry || entry->kind != FileEntry::Kind::Regular || entry->size > 4_KiB) co_return Status{};
+        if (!entry || entry->kind != FileEntry::Kind::Regular || entry->size > kGitFile) co_return Status{};
         const auto text = co_await around_.backend.read_file(
-            around_.handle, {.path = seen.real, .user = {}, .follow = true}, 4_KiB);
-        if (!text || !text->starts_with("gitdir:")) co_return Status{};
-        std::string path =
-            text->substr(7, text->find('\n') == std::string::npos ? text->npos : text->find('\n') - 7);
-        path.erase(0, path.find_first_not_of(" \t"));
-        if (path.empty() || path.find('\0') != std::string::npos) co_return Status{};
-        BERTH_CO_TRY(const auto real,
-                     co_await looker_.look(path.starts_with('/') ? path : join(parent_of(there), path)));
-        if (!real.missing && by_rules(real.real) == Access::Write) put(real.real, {.access = Access::Read});
+            around_.handle, {.path = seen.real, .user = {}, .follow = true}, kGitFile);
+        if (!text) co_return Status{};
+        for (const auto& path : named_git_directories(*text)) {
+            BERTH_CO_TRY(const auto real,
+                         co_await looker_.look(path.starts_with('/') ? path : join(parent_of(there), path)));
+            if (!real.missing && by_rules(real.real) == Access::Write)
+                put(real.real, {.access = Access::Read});
+        }
         co_return Status{};
     }
 

@@ -124,6 +124,43 @@ TEST_F(Binding, ProtectsTheDirectoryAWorktreeNames)
     EXPECT_EQ(bind(intent())->decide(at_top("ws/elsewhere/repo/config")), Access::Read);
 }
 
+TEST_F(Binding, ReadsTheNameOfAWorktreesDirectoryAsGitAndCodexDo)
+{
+    fs::create_directories(top_ / "ws/repo");
+    fs::create_directories(top_ / "ws/repo ");
+    for (const auto* const text : {"gitdir: repo\r\n", "gitdir:repo", "gitdir:\trepo \n", "gitdir : repo",
+                                   " \ngitdir: repo\n\n", "gitdir: ./repo/\n"}) {
+        std::ofstream(top_ / "ws/.git") << text;
+        EXPECT_EQ(bind(intent())->decide(at_top("ws/repo/config")), Access::Read) << text;
+    }
+    std::ofstream(top_ / "ws/.git") << "gitdir: repo \n";
+    EXPECT_EQ(bind(intent())->decide(at_top("ws/repo /config")), Access::Read);
+    std::ofstream(top_ / "ws/.git") << "gitdir: repo" << std::string(5000, '\n');
+    EXPECT_EQ(bind(intent())->decide(at_top("ws/repo/config")), Access::Read);
+    std::ofstream(top_ / "ws/.git") << "dir: repo\n";
+    EXPECT_EQ(bind(intent())->decide(at_top("ws/repo/config")), Access::Write);
+}
+
+TEST_F(Binding, RefusesAProtectedNameThatIsALink)
+{
+    fs::create_directories(top_ / "ws/real");
+    fs::create_directory_symlink("real", top_ / "ws/.git");
+    EXPECT_THAT(refusal(intent()), HasSubstr("symbolic link"));
+}
+
+TEST_F(Binding, MakesNobodyTheOwnerOfWhatIsBeyondTheCeiling)
+{
+    ceiling_.roots = {at_top("ws")};
+    auto wanted = intent();
+    wanted.permissions.entries = {special(Special::Root, FileAccess::Read)};
+    wanted.workspace_roots = {"/etc", at_top("ws")};
+    const auto bound = bind(wanted);
+    ASSERT_TRUE(bound) << bound.error().message;
+    EXPECT_EQ(bound->mount_of("/etc/passwd"), nullptr);
+    EXPECT_EQ(bound->mount_of(at_top("ws/f"))->target, at_top("ws"));
+    EXPECT_THAT(bound->notes, Contains(HasSubstr("/etc is outside")));
+}
+
 TEST_F(Binding, RefusesWhatIsBeyondTheCeiling)
 {
     ceiling_.roots = {at_top("ws")};

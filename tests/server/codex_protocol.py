@@ -646,6 +646,61 @@ def test_nothing_is_written_through_a_protected_name():
             assert "Read-only" in client.run("echo new > real/config", str(place.ws), box)[1], text
 
 
+def test_nobody_is_told_whether_something_denied_is_there():
+    """Nor of what kind it is: every question about it has one answer."""
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "secret/dir").mkdir(parents=True)
+        (place.ws / "secret/there").write_text("secret words")
+        (place.ws / "open").write_text("mine")
+        for name, target in (("l1", "secret/there"), ("l2", "secret/absent"), ("l3", "secret/dir"), ("l4", "l2"), ("l5", f"{place.ws}/secret/absent/x"),
+                             ("mine", "open"), ("nowhere", "not-there")):
+            (place.ws / name).symlink_to(target)
+        box = intent([special("root", "read"), special("project_roots", "write"), special("project_roots", "deny", subpath="secret")], place.ws)
+
+        def code(method, name, **more):
+            return client.code(method, {"path": uri(place.ws / name), "sandbox": box, **more})
+
+        for name in ("secret/there", "secret/absent", "secret/dir", "secret/there/x", "secret/absent/x", "secret/dir/x", "l1", "l2", "l3", "l4", "l5",
+                     "l1/x", "l2/x", "l3/x"):
+            for method in ("fs/getMetadata", "fs/readFile", "fs/readDirectory", "fs/canonicalize"):
+                assert code(method, name) == -32600, (method, name)
+            assert code("fs/writeFile", name, dataBase64="") == -32600, name
+            assert code("fs/open", name, handleId="h") == -32600, name
+            assert code("fs/createDirectory", name + "/new") == -32600, name
+            assert code("fs/createDirectory", name, recursive=False) == -32600, name
+            assert code("fs/remove", name + "/y", force=False) == -32600, name
+            assert code("fs/remove", name + "/y") == -32600, name
+        for name in ("secret/there", "secret/absent", "secret/there/x", "secret/absent/x"):
+            assert code("fs/getMetadata", name, followSymlinks=False) == -32600, name
+        shown = {e["fileName"]: (e["isFile"], e["isDirectory"]) for e in client.call("fs/readDirectory", {"path": uri(place.ws), "sandbox": box})["entries"]}
+        assert shown == {"secret": (False, True), "open": (True, False), "mine": (True, False)}, shown
+        # What is not denied is told as ever.
+        assert code("fs/getMetadata", "nowhere") == code("fs/getMetadata", "absent") == -32004
+        assert code("fs/getMetadata", "open/x") == -32603 and code("fs/writeFile", "mine", dataBase64="") == 0
+
+
+def test_what_narrow_reads_do_not_show_is_not_there():
+    with Place() as place:
+        client = place.server().client()
+        (place.path / "other").mkdir()
+        (place.path / "other/f").write_text("secret words")
+        (place.ws / "secret").mkdir()
+        (place.ws / "out").symlink_to(place.path / "other/f")
+        box = intent([special("minimal", "read"), special("project_roots", "write"), special("project_roots", "deny", subpath="secret")], place.ws)
+        for path in ("/var/lib/dpkg/status", "/var/lib/dpkg/nope", "/srv", "/nope", "/root/x", "/root/x/y", place.path / "other", place.path / "other/f",
+                     place.path / "other/f/x", place.path / "other/nope", place.ws / "out", place.ws / "nope"):
+            assert client.run(f"test -e {path}; echo $?", str(place.ws), box)[1] == "1\n", path
+            for method in ("fs/getMetadata", "fs/readFile", "fs/readDirectory", "fs/canonicalize"):
+                assert client.code(method, {"path": uri(path), "sandbox": box}) == -32004, (method, path)
+            assert client.code("fs/remove", {"path": uri(f"{path}/y"), "sandbox": box}) == 0, path
+        assert client.code("fs/writeFile", {"path": uri(place.path / "other/f"), "dataBase64": "", "sandbox": box}) == -32004
+        assert client.code("fs/remove", {"path": uri(place.path / "other"), "sandbox": box}) == 0
+        assert (place.path / "other/f").read_text() == "secret words"
+        for path, expected in ((place.ws, 0), (place.path, 0), ("/usr", 0), (place.ws / "secret", -32600), (place.ws / "secret/x", -32600)):
+            assert client.code("fs/getMetadata", {"path": uri(path), "sandbox": box}) == expected, path
+
+
 def test_what_is_denied_cannot_be_made():
     with Place() as place:
         client = place.server().client()

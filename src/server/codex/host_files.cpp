@@ -41,6 +41,7 @@ enum class Old { Empty, Keep };
 
 Result<UniqueFd> open_existing(const Bound& bound, const std::string& path, const Found& found, Old old)
 {
+    BERTH_CHECK(may_see(bound, path, found.real));
     if (S_ISDIR(found.st.st_mode)) return refused(EISDIR, path);
     if (!S_ISREG(found.st.st_mode)) return not_regular(path);
     BERTH_CHECK(may_write(bound, path, found.real));
@@ -173,8 +174,9 @@ Status make_directory(const Bound& bound, const std::string& path, bool recursiv
         found = find(bound, there, follow);
     }
     if (!found) return std::unexpected(std::move(found).error());
+    BERTH_CHECK(may_see(bound, there, found->real));
     if (!S_ISDIR(found->st.st_mode)) return refused(missing.empty() ? EEXIST : ENOTDIR, path);
-    if (missing.empty()) return recursive ? may_see(bound, path, found->real) : refused(EEXIST, path);
+    if (missing.empty()) return recursive ? Status{} : refused(EEXIST, path);
     UniqueFd at = std::move(found->object);
     std::string real = std::move(found->real);
     for (auto name = missing.rbegin(); name != missing.rend(); ++name) {
@@ -202,10 +204,16 @@ Result<std::vector<Entry>> list(const Bound& bound, const std::string& path)
     std::vector<Entry> out;
     for (const auto& name : names) {
         struct stat st{};
-        if (::fstatat(directory.get(), name.c_str(), &st, 0) != 0) continue; // leads nowhere, or went
+        if (::fstatat(directory.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue; // it went
         // Of a directory that is only the way to something, only the way shows.
         const std::string below = (found.real == "/" ? "" : found.real) + "/" + name;
         if (!all && !may_see(bound, below, below)) continue;
+        if (S_ISLNK(st.st_mode)) {
+            // One that leads to what is not shown leads nowhere.
+            const auto target = find(bound, below, Follow::Yes, Need::Sight);
+            if (!target || !may_see(bound, below, target->real)) continue;
+            st = target->st;
+        }
         out.push_back({.name = name, .directory = S_ISDIR(st.st_mode), .file = S_ISREG(st.st_mode)});
     }
     return out;

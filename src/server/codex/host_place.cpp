@@ -22,6 +22,7 @@ using policy::Access;
 using policy::at_or_below;
 
 constexpr int kMaxTries = 64;
+constexpr int kMaxLinks = 40; // the kernel's own bound
 
 /// A sandbox has its own of these, which nobody outside can show.
 bool of_the_kernel(std::string_view real)
@@ -78,6 +79,55 @@ Access access_at(const Bound& bound, const std::string& spelled, const std::stri
     return access == Access::Write && leads_through_protected(bound, spelled, real) ? Access::Read : access;
 }
 
+/// Whether a rule of the intent denies it, rather than none granting it.
+bool denied_by_name(const Bound& bound, std::string_view path)
+{
+    return std::ranges::any_of(bound.files.rules, [&](const policy::BoundRule& rule) {
+        if (rule.access != Access::Deny) return false;
+        if (!rule.pattern.empty()) return policy::glob_covers(rule.pattern, path);
+        return rule.path != "/" && at_or_below(path, rule.path);
+    });
+}
+
+/// What a process hears of something denied. Where only some places are shown, the others are not there.
+std::unexpected<Error> denied(const Bound& bound, const std::string& spelled, const std::string& real)
+{
+    const bool absent = bound.files.decide("/") == Access::Deny && !denied_by_name(bound, spelled) &&
+                        !denied_by_name(bound, real) && !leads_to_granted(bound, real);
+    return refused(absent ? ENOENT : EACCES, spelled);
+}
+
+/// A refusal of the kernel's, where it tells nothing that is not shown: whether something is there, and what,
+/// is itself something to know.
+std::unexpected<Error> refused_there(const Bound& bound, int number, const std::string& spelled,
+                                     const std::string& real)
+{
+    if (access_at(bound, spelled, real) == Access::Deny && !leads_to_granted(bound, real))
+        return denied(bound, spelled, real);
+    return refused(number, spelled);
+}
+
+/// Where a path leads that cannot be opened: also by links behind which nothing is.
+std::string ends_at(std::string path)
+{
+    for (int links = 0; links < kMaxLinks; ++links) {
+        RealPaths real;
+        std::string there = path;
+        if (path == "/") return path;
+        while (there != "/" && !real.of(there)) there.resize(std::max<std::size_t>(there.rfind('/'), 1));
+        const std::string base = there == "/" ? "" : *real.of(there);
+        const std::string rest = path.substr(there == "/" ? 0 : there.size()); // empty, or "/name…"
+        const auto next = std::min(rest.find('/', 1), rest.size());
+        char text[PATH_MAX];
+        const ssize_t n = ::readlink((base + rest.substr(0, next)).c_str(), &text[0], sizeof text);
+        if (rest.empty() || n <= 0) return base + rest;
+        const std::string target(&text[0], static_cast<std::size_t>(n));
+        path = target.starts_with('/') ? target : fmt::format("{}/{}", base, target);
+        path += rest.substr(next);
+    }
+    return path;
+}
+
 Result<std::string> path_of(int object, const std::string& path)
 {
     char buffer[PATH_MAX];
@@ -92,8 +142,8 @@ Result<std::string> path_of(int object, const std::string& path)
     return real;
 }
 
-/// Whether everybody on this machine may reach and read it.
-bool open_to_strangers(const std::string& real, const struct stat& object)
+/// Whether everybody on this machine may reach it, and read it where it is to be read.
+bool open_to_strangers(const std::string& real, const struct stat& object, Need need)
 {
     for (auto slash = real.find('/', 1); slash != std::string::npos; slash = real.find('/', slash + 1)) {
         struct stat st{};
@@ -101,16 +151,16 @@ bool open_to_strangers(const std::string& real, const struct stat& object)
             (st.st_mode & S_IXOTH) == 0)
             return false;
     }
-    return (object.st_mode & S_IROTH) != 0;
+    return need == Need::Sight || (object.st_mode & S_IROTH) != 0;
 }
 
 /// Whoever acts has the rights of the owner of one mount; by a link that was changed meanwhile the path may
 /// have led out of it, where a process would be a stranger.
-bool within_rights(const Bound& bound, const Found& found)
+bool within_rights(const Bound& bound, const Found& found, Need need)
 {
     if (!bound.acting) return true;
     if (bound.mount_of(found.real) != nullptr && bound.rights_at(found.real) == bound.acting) return true;
-    return open_to_strangers(found.real, found.st);
+    return open_to_strangers(found.real, found.st, need);
 }
 
 } // namespace
@@ -120,7 +170,7 @@ std::unexpected<Error> refused(int number, const std::string& path)
     return fail_with(number, "{}", printable(path));
 }
 
-Result<Found> find(const Bound& bound, const std::string& path, Follow follow)
+Result<Found> find(const Bound& bound, const std::string& path, Follow follow, Need need)
 {
     open_how how{};
     how.flags = O_PATH | O_CLOEXEC;
@@ -132,15 +182,12 @@ Result<Found> find(const Bound& bound, const std::string& path, Follow follow)
     }
     if (!out.object) {
         const int number = errno;
-        // Whether something is there is itself something to know.
-        if (number == ENOENT && bound.confined && bound.decide(path) == Access::Deny &&
-            !leads_to_granted(bound, path) && bound.files.decide("/") != Access::Deny)
-            return refused(EACCES, path);
-        return refused(number, path);
+        if (!bound.confined) return refused(number, path);
+        return refused_there(bound, number, path, follow == Follow::Yes ? ends_at(path) : path);
     }
     if (::fstat(out.object.get(), &out.st) != 0) return fail_errno("looking at {}", printable(path));
     BERTH_TRY(out.real, path_of(out.object.get(), path));
-    if (!within_rights(bound, out)) return refused(EACCES, path);
+    if (!within_rights(bound, out, need)) return refused_there(bound, EACCES, path, out.real);
     return out;
 }
 
@@ -151,21 +198,21 @@ Result<Spot> find_spot(const Bound& bound, const std::string& path, Follow follo
     out.name = path.substr(slash + 1);
     if (out.name.empty()) return refused(EBUSY, path);
     BERTH_TRY(out.directory, find(bound, slash == 0 ? "/" : path.substr(0, slash), follow));
-    if (!S_ISDIR(out.directory.st.st_mode)) return refused(ENOTDIR, path);
+    if (!S_ISDIR(out.directory.st.st_mode)) return refused_there(bound, ENOTDIR, path, out.directory.real);
     out.real = (out.directory.real == "/" ? "" : out.directory.real) + "/" + out.name;
     return out;
 }
 
 Status may_read(const Bound& bound, const std::string& spelled, const std::string& real)
 {
-    if (access_at(bound, spelled, real) == Access::Deny) return refused(EACCES, spelled);
+    if (access_at(bound, spelled, real) == Access::Deny) return denied(bound, spelled, real);
     return {};
 }
 
 Status may_write(const Bound& bound, const std::string& spelled, const std::string& real)
 {
     switch (access_at(bound, spelled, real)) {
-    case Access::Deny: return refused(EACCES, spelled);
+    case Access::Deny: return denied(bound, spelled, real);
     case Access::Read: return refused(EROFS, spelled);
     case Access::Write: return {};
     }

@@ -25,7 +25,11 @@ struct Spot {
     std::string real; ///< of the name, followed or not
 };
 
-[[nodiscard]] Result<Found> find(const Bound& bound, const std::string& path, Follow follow);
+/// What for: whoever only looks at what it is need not be able to read it.
+enum class Need { Read, Sight };
+
+[[nodiscard]] Result<Found> find(const Bound& bound, const std::string& path, Follow follow,
+                                 Need need = Need::Read);
 /// The directory is followed where `follow` says so, the name never.
 [[nodiscard]] Result<Spot> find_spot(const Bound& bound, const std::string& path, Follow follow);
 

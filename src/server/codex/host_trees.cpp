@@ -302,26 +302,28 @@ private:
     std::size_t bytes_ = 0;
 };
 
+Result<Spot> find_removable(const Bound& bound, const std::string& path, Follow follow, struct stat& st)
+{
+    BERTH_TRY(auto spot, find_spot(bound, path, follow));
+    BERTH_CHECK(may_write(bound, path, spot.real));
+    // A name is taken out of a directory: what is granted in one that may not be written can be emptied, no
+    // more.
+    BERTH_CHECK(
+        may_write(bound, path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)), spot.directory.real));
+    if (::fstatat(spot.directory.object.get(), spot.name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return refused(errno, path);
+    return spot;
+}
+
 } // namespace
 
 Status remove(const Bound& bound, const std::string& path, bool recursive, bool force, Follow follow)
 {
-    auto spot = find_spot(bound, path, follow);
     struct stat st{};
-    if (!spot) {
-        if (force && spot.error().sys.value() == ENOENT) return {};
-        return std::unexpected(std::move(spot).error());
-    }
-    BERTH_CHECK(may_write(bound, path, spot->real));
-    // A name is taken out of a directory: what is granted in one that may not be written can be emptied, no
-    // more.
-    BERTH_CHECK(
-        may_write(bound, path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)), spot->directory.real));
+    const auto spot = find_removable(bound, path, follow, st);
+    if (!spot && force && spot.error().sys.value() == ENOENT) return {};
+    if (!spot) return std::unexpected(spot.error());
     const int parent = spot->directory.object.get();
-    if (::fstatat(parent, spot->name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        if (force && errno == ENOENT) return {};
-        return refused(errno, path);
-    }
     if (S_ISDIR(st.st_mode) && recursive) return remove_entry(bound, parent, spot->name, spot->real, 0);
     if (::unlinkat(parent, spot->name.c_str(), S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) != 0)
         return refused(errno, path);

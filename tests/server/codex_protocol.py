@@ -1015,6 +1015,49 @@ def test_no_request_of_one_client_keeps_the_others_waiting():
             assert file.read(12) == bytes(4) + b"word" + bytes(4)
 
 
+def busy(server) -> float:
+    """Seconds of work that the server has done."""
+    fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rests(server) -> bool:
+    before = busy(server)
+    time.sleep(0.5)
+    return busy(server) - before < 0.1
+
+
+def test_a_walk_that_takes_long_ends_and_keeps_nobody_waiting():
+    """Names and patterns that are long to compare: each directory takes a while, and there may be thousands."""
+    with Place() as place:
+        server = place.server("--root", str(place.path))
+        greedy, other = server.client(), server.client()
+        empty = place.ws / "empty"
+        empty.mkdir()
+        at = place.ws
+        for _ in range(12):  # step by step: the whole path is longer than a name may be where it is made
+            at = at / ("a" * 250)
+        os.makedirs(at)
+        for i in range(60):
+            (at / f"sub{i}").mkdir()
+        slow = intent([special("root", "read"), *(glob("**/*" + "a" * 125 + f"b{i}") for i in range(200))], place.ws)
+        options = {"maxDepth": 64, "maxDirectories": 10000, "maxEntries": 50000, "followDirectorySymlinks": False}
+        begun = time.monotonic()
+        asked = [greedy.send("fs/walk", {"path": uri(place.ws), "options": options, "sandbox": slow}) for _ in range(6)]
+        soon(lambda: busy(server) > 0.5, "nobody walks")
+        walk = {"path": uri(empty), "options": options, "sandbox": read_only(place.ws)}
+        assert other.call("fs/walk", walk, seconds=8)["entries"] == []
+        other.call("fs/copy", {"sourcePath": uri(empty), "destinationPath": uri(place.ws / "copy"), "recursive": True,
+                               "sandbox": workspace_write(place.ws)}, seconds=8)
+        other.call("fs/remove", {"path": uri(place.ws / "copy"), "sandbox": workspace_write(place.ws)}, seconds=8)
+        # Those of one client follow each other; what is asked besides does not wait for them.
+        greedy.call("fs/getMetadata", {"path": uri(empty), "sandbox": None}, seconds=8)
+        assert greedy.answer(asked[0])["truncated"]
+        assert 8 < time.monotonic() - begun < 40, time.monotonic() - begun
+        greedy.cut()
+        soon(lambda: rests(server), "it walks on for nobody", 8)
+
+
 def test_discovery_is_answered():
     with Place() as place:
         client = place.server().client()

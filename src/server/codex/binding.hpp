@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct Bound {
 
     /// Of whoever carries out a file operation now, where it is not we ourselves.
     std::optional<std::pair<std::uint32_t, std::uint32_t>> acting;
+    /// Of whoever waits for that operation: what takes long looks here whether anybody still does.
+    std::stop_token left;
 
     policy::BoundFiles files;
     policy::BoundFiles files_unprotected; ///< the same without protected names

@@ -28,6 +28,15 @@ constexpr auto kTakeOver = 1500ms; // on a busy machine a client that hung up is
 
 json::Value nothing() { return json::Object{}; }
 
+/// Whether a request may be about a whole tree.
+bool takes_long(const jsonrpc::Request& request)
+{
+    if (request.method != "fs/remove") return request.method == "fs/walk" || request.method == "fs/copy";
+    const auto* const params = request.params.if_object();
+    const auto* const recursive = params == nullptr ? nullptr : params->if_contains("recursive");
+    return recursive == nullptr || *recursive != json::Value(false);
+}
+
 } // namespace
 
 Connection::Connection(Sessions& sessions, std::string tenant, std::unique_ptr<Wire> wire,
@@ -47,7 +56,7 @@ Task<void> Connection::run()
         while ((greeting_ || under_way_ >= kUnderWay || unsent_ > kUnsent || asked_ > kAsked) && !over_)
             (void)co_await changed_.async_wait(as_value);
     }
-    over_ = true;
+    finish();
     wire_->close();
     changed_.cancel();
     if (watches_) watches_->close();
@@ -65,8 +74,14 @@ Task<void> Connection::run()
 
 void Connection::close() noexcept
 {
-    over_ = true;
+    finish();
     if (wire_) wire_->close();
+}
+
+void Connection::finish() noexcept
+{
+    over_ = true;
+    left_.request_stop();
 }
 
 bool Connection::take(std::string text)
@@ -158,13 +173,17 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
     if (group == "http") co_return co_await ask_outside(std::move(request.params));
     if (method == "fs/watchMissing") co_return co_await watch(std::move(request.params));
     if (method == "fs/close") co_return co_await answer_handle(method, std::move(request.params));
-    // A client that asks for much and reads nothing waits, before anything is read for it.
-    while ((unsent_ > kUnsent || file_calls_ >= kFileCalls) && !over_)
+    // A client that asks for much and reads nothing waits, before anything is read for it. Its walks through
+    // trees follow each other: the threads for those are everybody's.
+    const bool slow = takes_long(request);
+    while ((unsent_ > kUnsent || file_calls_ >= kFileCalls || (slow && in_a_tree_)) && !over_)
         (void)co_await changed_.async_wait(as_value);
     if (group == "fs") {
         ++file_calls_;
-        const ScopeExit answered([this] {
+        in_a_tree_ = in_a_tree_ || slow;
+        const ScopeExit answered([this, slow] {
             --file_calls_;
+            if (slow) in_a_tree_ = false;
             changed_.cancel();
         });
         const bool handle = method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock";
@@ -408,7 +427,7 @@ Task<void> Connection::write_all()
         changed_.cancel();
         if (session_) session_->flowed();
         if (!written) {
-            over_ = true;
+            finish();
             wire_->close();
         }
     }

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <stop_token>
 #include <string>
 
 #include "protocol/jsonrpc/message.hpp"
@@ -39,6 +40,8 @@ private:
 
     /// False: the client broke the protocol.
     bool take(std::string text);
+    /// From here on nobody hears us.
+    void finish() noexcept;
     Task<void> serve(jsonrpc::Request request);
     Task<Answer> answer(jsonrpc::Request& request);
     Task<Answer> answer_process(const std::string& method, json::Value params);
@@ -71,9 +74,11 @@ private:
     std::size_t under_way_ = 0;
     std::size_t asked_ = 0;
     std::size_t file_calls_ = 0;
-    bool greeting_ = false; ///< initialize is on its way
+    bool in_a_tree_ = false; ///< a call that may take long is under way
+    bool greeting_ = false;  ///< initialize is on its way
     bool writing_ = false;
     bool over_ = false;
+    std::stop_source left_; ///< the same, for other threads
     boost::asio::steady_timer changed_;
 };
 

@@ -100,12 +100,12 @@ Task<Answer> Connection::answer_file(const std::string& method, json::Value para
     if (method == "fs/copy") {
         auto call = read_copy(params);
         if (!call) co_return bad_file_params(call.error());
-        co_return empty(co_await place.copy(*std::move(call)));
+        co_return empty(co_await place.copy(*std::move(call), left_.get_token()));
     }
     if (method == "fs/walk") {
         auto call = read_walk(params);
         if (!call) co_return bad_file_params(call.error());
-        co_return told(co_await place.walk(*std::move(call)), walk_object);
+        co_return told(co_await place.walk(*std::move(call), left_.get_token()), walk_object);
     }
     constexpr std::string_view known[] = {"fs/readFile",        "fs/getMetadata", "fs/canonicalize",
                                           "fs/createDirectory", "fs/remove",      "fs/readDirectory"};
@@ -122,7 +122,7 @@ Task<Answer> Connection::answer_file(const std::string& method, json::Value para
         co_return told(co_await place.canonical(*std::move(call)),
                        [](const std::string& real) { return member("path", path_uri(real)); });
     if (method == "fs/createDirectory") co_return empty(co_await place.make_directory(*std::move(call)));
-    if (method == "fs/remove") co_return empty(co_await place.remove(*std::move(call)));
+    if (method == "fs/remove") co_return empty(co_await place.remove(*std::move(call), left_.get_token()));
     co_return told(co_await place.list(*std::move(call)), list_object);
 }
 

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <set>
 
+#include "base/clock.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "policy/target.hpp"
@@ -18,6 +20,15 @@ namespace berth::codex::files {
 namespace {
 
 constexpr int kMaxDepth = 256;
+constexpr auto kWalkTime = std::chrono::seconds(10); ///< then what was found is the answer
+constexpr off_t kPiece = off_t{1} << 30;
+
+/// Nobody waits for the rest.
+Status check_wanted(const Bound& bound, const std::string& path)
+{
+    if (bound.left.stop_requested()) return refused(ECANCELED, path);
+    return {};
+}
 
 std::string below(const std::string& path, const std::string& name)
 {
@@ -43,6 +54,7 @@ Status remove_entry(const Bound& bound, int parent, const std::string& name, con
                     int depth)
 {
     if (depth > kMaxDepth) return refused(ELOOP, real);
+    BERTH_CHECK(check_wanted(bound, real));
     BERTH_CHECK(may_write(bound, real, real));
     struct stat st{};
     if (::fstatat(parent, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return refused(errno, real);
@@ -62,16 +74,18 @@ Status remove_entry(const Bound& bound, int parent, const std::string& name, con
 }
 
 /// All of what lies between two places of a file, at the same places of the other.
-Status copy_range(int from, int to, off_t at, off_t end, const std::string& path)
+Status copy_range(const Bound& bound, int from, int to, off_t at, off_t end, const std::string& path)
 {
     while (at < end) {
+        BERTH_CHECK(check_wanted(bound, path));
         off_t in = at;
         off_t out = at;
-        ssize_t n = ::copy_file_range(from, &in, to, &out, static_cast<std::size_t>(end - at), 0);
+        const auto size = static_cast<std::size_t>(std::min(end - at, kPiece));
+        ssize_t n = ::copy_file_range(from, &in, to, &out, size, 0);
         if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
             if (::lseek(to, at, SEEK_SET) < 0) return refused(errno, path);
             in = at;
-            n = ::sendfile(to, from, &in, static_cast<std::size_t>(end - at));
+            n = ::sendfile(to, from, &in, size);
         }
         if (n == 0) return {}; // it was cut meanwhile
         if (n < 0 && errno != EINTR) return refused(errno, path);
@@ -82,7 +96,7 @@ Status copy_range(int from, int to, off_t at, off_t end, const std::string& path
 
 /// What is in a file and no more: one that is nothing but a hole of many TB would take as long as the disk
 /// lasts.
-Status copy_contents(int from, int to, off_t size, const std::string& path)
+Status copy_contents(const Bound& bound, int from, int to, off_t size, const std::string& path)
 {
     for (off_t at = 0; at < size;) {
         const off_t data = ::lseek(from, at, SEEK_DATA);
@@ -90,7 +104,7 @@ Status copy_contents(int from, int to, off_t size, const std::string& path)
         if (data < 0) return refused(errno, path);
         const off_t hole = ::lseek(from, data, SEEK_HOLE);
         if (hole < 0) return refused(errno, path);
-        BERTH_CHECK(copy_range(from, to, data, std::min(hole, size), path));
+        BERTH_CHECK(copy_range(bound, from, to, data, std::min(hole, size), path));
         at = hole;
     }
     if (size > 0) {
@@ -98,12 +112,13 @@ Status copy_contents(int from, int to, off_t size, const std::string& path)
         return {};
     }
     for (;;) { // a file of the kernel's has no size
-        const ssize_t n = ::copy_file_range(from, nullptr, to, nullptr, std::size_t{1} << 30, 0);
+        BERTH_CHECK(check_wanted(bound, path));
+        const ssize_t n = ::copy_file_range(from, nullptr, to, nullptr, kPiece, 0);
         if (n == 0) return {};
         if (n > 0 || errno == EINTR) continue;
         if (errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
             return refused(errno, path);
-        const ssize_t m = ::sendfile(to, from, nullptr, std::size_t{1} << 30);
+        const ssize_t m = ::sendfile(to, from, nullptr, kPiece);
         if (m == 0) return {};
         if (m < 0 && errno != EINTR) return refused(errno, path);
     }
@@ -145,6 +160,7 @@ Status copy_link(const Side& from, const Side& to)
 Status copy_entry(const Bound& bound, const Side& from, const Side& to, int depth)
 {
     if (depth > kMaxDepth) return refused(ELOOP, from.real);
+    BERTH_CHECK(check_wanted(bound, from.real));
     BERTH_CHECK(may_read(bound, from.real, from.real));
     BERTH_CHECK(may_write(bound, to.real, to.real));
     struct stat st{};
@@ -168,7 +184,7 @@ Status copy_entry(const Bound& bound, const Side& from, const Side& to, int dept
     if (st.st_ino == made.st_ino && st.st_dev == made.st_dev)
         return fail(Code::Invalid, "{} and {} are the same file", printable(from.real), printable(to.real));
     if (::ftruncate(target.get(), 0) != 0) return refused(errno, to.real);
-    return copy_contents(source.get(), target.get(), st.st_size, to.real);
+    return copy_contents(bound, source.get(), target.get(), st.st_size, to.real);
 }
 
 class Walker {
@@ -185,7 +201,7 @@ public:
         while (!queue_.empty() && !out_.truncated) {
             const auto [path, depth] = queue_.front();
             queue_.pop_front();
-            if (++directories_ > params_.max_directories) {
+            if (++directories_ > params_.max_directories || is_late()) {
                 out_.truncated = true;
                 break;
             }
@@ -200,8 +216,9 @@ private:
         const auto entries = open_and_list(path);
         if (!entries) return fail_at(path, entries.error());
         for (const auto& name : entries->second) {
-            visit(entries->first.get(), path, name, depth);
+            if (is_late()) out_.truncated = true;
             if (out_.truncated) return;
+            visit(entries->first.get(), path, name, depth);
         }
     }
 
@@ -236,6 +253,11 @@ private:
         if (is_directory && !hidden && depth + 1 <= params_.max_depth) queue_.emplace_back(one, depth + 1);
     }
 
+    [[nodiscard]] bool is_late() const
+    {
+        return bound_.left.stop_requested() || system_clock().steady() >= until_;
+    }
+
     bool count(const std::string& path)
     {
         bytes_ += path.size() + kWalkItem;
@@ -261,6 +283,7 @@ private:
     std::set<std::string> seen_; ///< where links lead, resolved
     std::int64_t directories_ = 0;
     std::size_t bytes_ = 0;
+    SteadyTime until_ = system_clock().steady() + kWalkTime;
 };
 
 } // namespace

@@ -344,7 +344,7 @@ Task<Outcome<void>> SandboxPlace::make_directory(PathParams p)
     co_return Outcome<void>{};
 }
 
-Task<Outcome<void>> SandboxPlace::remove(PathParams p)
+Task<Outcome<void>> SandboxPlace::remove(PathParams p, std::stop_token)
 {
     const auto rules = co_await govern(p.sandbox, p.path, Touch::Write);
     if (!rules) co_return std::unexpected(rules.error());
@@ -372,7 +372,7 @@ Task<Outcome<std::vector<files::Entry>>> SandboxPlace::list(PathParams p)
     co_return out;
 }
 
-Task<Outcome<void>> SandboxPlace::copy(CopyParams p)
+Task<Outcome<void>> SandboxPlace::copy(CopyParams p, std::stop_token)
 {
     const auto rules = co_await govern(p.sandbox, p.from, Touch::Read);
     if (!rules) co_return std::unexpected(rules.error());
@@ -382,7 +382,7 @@ Task<Outcome<void>> SandboxPlace::copy(CopyParams p)
     co_return Outcome<void>{};
 }
 
-Task<Outcome<files::WalkResult>> SandboxPlace::walk(WalkParams p)
+Task<Outcome<files::WalkResult>> SandboxPlace::walk(WalkParams p, std::stop_token)
 {
     const auto rules = co_await govern(p.sandbox, p.path, Touch::Read);
     if (!rules) co_return std::unexpected(rules.error());

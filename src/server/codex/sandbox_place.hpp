@@ -43,10 +43,10 @@ public:
     Task<Outcome<std::string>> read(PathParams params) override;
     Task<Outcome<void>> write(WriteFileParams params) override;
     Task<Outcome<void>> make_directory(PathParams params) override;
-    Task<Outcome<void>> remove(PathParams params) override;
+    Task<Outcome<void>> remove(PathParams params, std::stop_token left) override;
     Task<Outcome<std::vector<files::Entry>>> list(PathParams params) override;
-    Task<Outcome<void>> copy(CopyParams params) override;
-    Task<Outcome<files::WalkResult>> walk(WalkParams params) override;
+    Task<Outcome<void>> copy(CopyParams params, std::stop_token left) override;
+    Task<Outcome<files::WalkResult>> walk(WalkParams params, std::stop_token left) override;
     Task<Outcome<UniqueFd>> open(OpenParams params) override;
     [[nodiscard]] std::shared_ptr<Watcher> watcher(boost::asio::any_io_executor loop, Fire fire) override;
     Task<void> leave() override;

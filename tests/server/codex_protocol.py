@@ -951,6 +951,34 @@ def test_walks_are_bounded():
             assert client.code("fs/walk", {"path": uri(place.ws), "options": {**options, **bad}}) == -32600, bad
 
 
+def told_of(client, number: int) -> bool:
+    return any(e["method"] == "fs/missingChanged" and e["params"] == {"watchId": number} for e in client.events)
+
+
+def test_a_watch_survives_the_directory_that_it_follows():
+    with Place() as place:
+        client = place.server().client()
+        real, number = place.path / "real", 0
+        for parent, moved in ((place.ws / "m", place.ws / "m"), (place.ws / "n/m/o", place.ws / "n"), (place.ws / "link", real)):
+            number += 1
+            if parent.name == "link":
+                real.mkdir()
+                parent.symlink_to(real)
+            else:
+                parent.mkdir(parents=True)
+            ask = {"watchId": number, "missing": [uri(parent / "x")], "present": uri(place.ws / "present")}
+            assert client.call("fs/watchMissing", ask) == {"watching": True}
+            moved.rename(str(moved) + ".away")
+            parent.resolve().mkdir(parents=True)
+            (parent / "x").write_text("")
+            client.wait(lambda: told_of(client, number), 20)
+        # What a link leads to is made elsewhere: nobody is told that he would hear of it.
+        (place.ws / "dangling").symlink_to("target")
+        for path in ("dangling", "dangling/x"):
+            ask = {"watchId": 99, "missing": [uri(place.ws / path)], "present": uri(place.ws / "present")}
+            assert client.call("fs/watchMissing", ask) == {"watching": False}, path
+
+
 def test_watches_fire_once():
     with Place() as place:
         client = place.server().client()

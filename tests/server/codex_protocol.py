@@ -946,9 +946,33 @@ def test_walks_are_bounded():
         assert walk(maxDepth=0) == ([".hidden", "a", "b"], False)
         assert walk(pruneHiddenDirectories=True)[0] == [".hidden", "a", "b", "a/file", "b/c", "b/c/d"]
         assert walk(maxEntries=2) == ([".hidden", "a"], True)
-        assert walk(followDirectorySymlinks=True)[0] == walk()[0]  # the link leads to what was seen
+        seen = [".hidden", "a", "b", ".hidden/x", "a/file", "a/up", "b/c", "b/c/d"]  # the link leads to what was seen
+        assert walk(followDirectorySymlinks=True)[0] == seen
         for bad in ({"maxDepth": 65}, {"maxDirectories": 0}, {"maxEntries": 0}, {"maxEntries": 50001}):
             assert client.code("fs/walk", {"path": uri(place.ws), "options": {**options, **bad}}) == -32600, bad
+
+
+def test_a_walk_enters_each_directory_once():
+    """By whatever names it is reached; the links that lead there are told."""
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "a/b").mkdir(parents=True)
+        (place.ws / "a/f").write_text("")
+        (place.ws / "a/b/l").symlink_to(place.ws / "a")
+        (place.ws / "z").symlink_to("a")
+        options = {"maxDepth": 6, "maxDirectories": 100, "maxEntries": 100, "followDirectorySymlinks": True}
+
+        def walk(**more):
+            got = client.call("fs/walk", {"path": uri(place.ws), "options": {**options, **more}, "sandbox": read_only(place.ws)})
+            return [e["path"].removeprefix(uri(place.ws) + "/") for e in got["entries"]]
+
+        assert walk() == ["a", "z", "a/b", "a/f", "a/b/l"]
+        assert walk(followDirectorySymlinks=False) == ["a", "a/b", "a/f"]
+        (place.ws / "z").unlink()
+        (place.ws / ".hidden").symlink_to("y")
+        (place.ws / "a").rename(place.ws / "y")
+        (place.ws / "a").symlink_to("y")  # a link that comes first is the way in
+        assert walk(pruneHiddenDirectories=True) == [".hidden", "a", "y", "a/b", "a/f", "a/b/l"]
 
 
 def told_of(client, number: int) -> bool:

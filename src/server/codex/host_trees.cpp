@@ -196,7 +196,7 @@ public:
         BERTH_TRY(const auto top, find(bound_, params_.path, Follow::Yes));
         BERTH_CHECK(may_read(bound_, params_.path, top.real));
         if (!S_ISDIR(top.st.st_mode)) return refused(ENOTDIR, params_.path);
-        seen_.insert(top.real);
+        entered_.insert(top.real);
         queue_.push_back({params_.path, 0});
         while (!queue_.empty() && !out_.truncated) {
             const auto [path, depth] = queue_.front();
@@ -215,34 +215,42 @@ private:
     {
         const auto entries = open_and_list(path);
         if (!entries) return fail_at(path, entries.error());
-        for (const auto& name : entries->second) {
+        for (const auto& name : entries->names) {
             if (is_late()) out_.truncated = true;
             if (out_.truncated) return;
-            visit(entries->first.get(), path, name, depth);
+            visit(*entries, path, name, depth);
         }
     }
 
-    Result<std::pair<UniqueFd, std::vector<std::string>>> open_and_list(const std::string& path)
+    struct Opened {
+        UniqueFd directory;
+        std::string real;
+        std::vector<std::string> names;
+    };
+
+    Result<Opened> open_and_list(const std::string& path)
     {
-        BERTH_TRY(const auto found, find(bound_, path, Follow::Yes));
+        BERTH_TRY(auto found, find(bound_, path, Follow::Yes));
         BERTH_CHECK(may_read(bound_, path, found.real));
         BERTH_TRY(auto directory, reopen(found.object.get(), O_RDONLY | O_DIRECTORY, path));
         BERTH_TRY(auto names, list_names(directory.get()));
-        return std::pair(std::move(directory), std::move(names));
+        return Opened{
+            .directory = std::move(directory), .real = std::move(found.real), .names = std::move(names)};
     }
 
-    void visit(int directory, const std::string& path, const std::string& name, std::int64_t depth)
+    void visit(const Opened& in, const std::string& path, const std::string& name, std::int64_t depth)
     {
         const std::string one = below(path, name);
         struct stat st{};
-        if (::fstatat(directory, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return;
+        if (::fstatat(in.directory.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return;
         bool is_directory = S_ISDIR(st.st_mode);
+        std::string real = below(in.real, name);
         if (S_ISLNK(st.st_mode)) {
             // Links to files are never listed; those to directories only where they are followed.
             if (!params_.follow_directory_links) return;
-            const auto target = find(bound_, one, Follow::Yes);
+            auto target = find(bound_, one, Follow::Yes);
             if (!target || !S_ISDIR(target->st.st_mode) || !may_read(bound_, one, target->real)) return;
-            if (!seen_.insert(target->real).second) return;
+            real = std::move(target->real);
             is_directory = true;
         } else if (!is_directory && !S_ISREG(st.st_mode)) {
             return;
@@ -250,7 +258,9 @@ private:
         if (!count(one)) return;
         out_.items.push_back({.path = one, .directory = is_directory});
         const bool hidden = params_.prune_hidden && name.starts_with('.');
-        if (is_directory && !hidden && depth + 1 <= params_.max_depth) queue_.emplace_back(one, depth + 1);
+        // By whatever names a directory is reached, it is entered once.
+        if (is_directory && !hidden && depth + 1 <= params_.max_depth && entered_.insert(real).second)
+            queue_.emplace_back(one, depth + 1);
     }
 
     [[nodiscard]] bool is_late() const
@@ -280,7 +290,7 @@ private:
     const WalkParams& params_;
     WalkResult out_;
     std::deque<std::pair<std::string, std::int64_t>> queue_;
-    std::set<std::string> seen_; ///< where links lead, resolved
+    std::set<std::string> entered_; ///< resolved
     std::int64_t directories_ = 0;
     std::size_t bytes_ = 0;
     SteadyTime until_ = system_clock().steady() + kWalkTime;

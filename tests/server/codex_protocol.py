@@ -929,6 +929,27 @@ def test_open_files():
         assert client.code("fs/open", {"handleId": "more", "path": uri(place.ws / "f"), "sandbox": box}) == -32600
 
 
+def test_a_file_that_is_closed_while_it_is_opened_is_closed():
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "f").write_text("text")
+        box = workspace_write(place.ws)
+        ask = {"handleId": "h", "path": uri(place.ws / "f"), "sandbox": box}
+        walk = {"path": uri("/usr"), "sandbox": box,
+                "options": {"maxDepth": 64, "maxDirectories": 10000, "maxEntries": 50000, "followDirectorySymlinks": False}}
+        reads = {"path": uri(place.ws / "f"), "sandbox": box}
+        for before in ([], [("fs/readFile", reads)] * 16 + [("fs/walk", walk)]):  # at once, and while it waits for its turn
+            numbers = [client.send(*one) for one in (*before, ("fs/open", ask), ("fs/close", {"handleId": "h"}))]
+            for number in numbers:
+                client.answer(number)
+            assert client.code("fs/readBlock", {"handleId": "h", "offset": 0, "len": 4}) == -32004
+        # In a row: the second one is another.
+        numbers = [client.send(*one) for one in (("fs/open", ask), ("fs/close", {"handleId": "h"}), ("fs/open", ask))]
+        for number in numbers:
+            client.answer(number)
+        assert client.call("fs/readBlock", {"handleId": "h", "offset": 0, "len": 4})["chunk"] == b64(b"text")
+
+
 def test_walks_are_bounded():
     with Place() as place:
         client = place.server().client()

@@ -3,7 +3,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
 #include <stop_token>
 #include <string>
 
@@ -48,6 +47,9 @@ private:
     Task<Answer> answer_file(const std::string& method, json::Value params);
     Task<Answer> answer_handle(const std::string& method, json::Value params);
     Task<Answer> open_file(OpenParams params);
+    /// Waits for its turn, too. `slow`: it may be about a whole tree.
+    Task<void> begin_file_call(bool slow);
+    void end_file_call(bool slow);
     Task<Answer> initialize(json::Value params);
     Task<Answer> take_up(std::string id);
     Task<Answer> watch(json::Value params);
@@ -67,7 +69,8 @@ private:
     std::shared_ptr<Session> session_;
     // Shared with a request that is working with the file while another closes it.
     std::map<std::string, std::shared_ptr<Handle>> handles_;
-    std::set<std::string> opening_;
+    std::map<std::string, std::uint64_t> opening_; ///< which of all that were asked for
+    std::uint64_t opened_ = 0;
     std::shared_ptr<Watcher> watches_; ///< shared with its own loop
     std::deque<std::string> outgoing_;
     std::size_t unsent_ = 0;

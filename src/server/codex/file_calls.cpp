@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/encoding.hpp"
+#include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "protocol/codex/path_uri.hpp"
 #include "server/codex/connection.hpp"
@@ -133,14 +134,21 @@ Task<Answer> Connection::open_file(OpenParams params)
         co_return refuse(-32600, fmt::format("file handle {} is open already", printable(params.handle, 40)));
     if (handles_.size() + opening_.size() >= kHandles)
         co_return refuse(-32600, fmt::format("at most {} open files", kHandles));
-    opening_.insert(params.handle);
+    const auto number = ++opened_;
+    opening_[params.handle] = number; // before it waits: what closes it may come meanwhile
+    co_await begin_file_call(false);
+    const ScopeExit answered([this] { end_file_call(false); });
     const auto session = session_;
     auto opened = co_await session->place().open(params);
-    opening_.erase(params.handle);
+    const auto at = opening_.find(params.handle);
+    const bool wanted = at != opening_.end() && at->second == number;
+    if (wanted) opening_.erase(at);
     if (!opened) co_return std::unexpected(std::move(opened).error());
     if (over_) co_return refuse(-32603, "the connection is gone");
-    handles_[params.handle] =
-        std::make_shared<Handle>(Handle{.file = *std::move(opened), .mode = params.mode});
+    // One that was closed already has been open, and is no more.
+    if (wanted)
+        handles_[params.handle] =
+            std::make_shared<Handle>(Handle{.file = *std::move(opened), .mode = params.mode});
     json::Object out;
     out["handleId"] = params.handle;
     co_return json::Value(std::move(out));
@@ -158,6 +166,7 @@ Task<Answer> Connection::answer_handle(const std::string& method, json::Value pa
         const auto handle = read_handle(params);
         if (!handle) co_return bad_file_params(handle.error());
         handles_.erase(*handle);
+        opening_.erase(*handle);
         co_return json::Value(json::Object{});
     }
     const bool reading = method == "fs/readBlock";

@@ -264,6 +264,30 @@ def test_the_rest_of_the_file_methods_under_an_intent():
             assert code("fs/open", handleId="w", path=uri(WS + "/big"), mode="replace") == -32602
 
 
+def test_a_large_file_is_read_in_pieces_under_an_intent():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        made = f"mkdir {WS}/secret; cd {WS}; echo hidden > secret/f; truncate -s 60M big; printf end >> big; printf mid | dd of=big bs=1 seek=40M conv=notrunc"
+        inside(place, chosen.box, made)
+        rules = intent([special("root", "read"), special("project_roots", "write"), at(WS + "/secret", "deny")], WS)
+        for box in (rules, read_only(WS), None):
+            block = lambda offset, size: client.call("fs/readBlock", {"handleId": "h", "offset": offset, "len": size})  # noqa: E731
+            client.call("fs/open", {"handleId": "h", "path": uri(WS + "/big"), "sandbox": box})
+            assert block((40 << 20) - 1, 5) == {"chunk": b64(b"\0mid\0"), "eof": False}
+            assert block(0, 1 << 20) == {"chunk": b64(bytes(1 << 20)), "eof": False}
+            assert block(60 << 20, 3) == {"chunk": b64(b"end"), "eof": False}
+            assert block(60 << 20, 4) == {"chunk": b64(b"end"), "eof": True}
+            for beyond in ((60 << 20) + 3, 1 << 40):
+                assert block(beyond, 4) == {"chunk": "", "eof": True}
+            client.call("fs/close", {"handleId": "h"})
+        assert client.code("fs/open", {"handleId": "s", "path": uri(WS + "/secret/f"), "sandbox": rules}) == -32600
+        assert client.code("fs/open", {"handleId": "s", "path": uri(WS), "sandbox": rules}) == -32600
+        # Another file that has taken the name is not what was opened.
+        client.call("fs/open", {"handleId": "h", "path": uri(WS + "/big"), "sandbox": rules})
+        inside(place, chosen.box, f"cd {WS}; cp secret/f other; mv big away; mv other big")
+        assert client.code("fs/readBlock", {"handleId": "h", "offset": 0, "len": 1}) == -32603
+
+
 def test_protected_names_are_held_at_any_depth():
     with Place() as place, Chosen(place) as chosen:
         client = chosen.server.client()

@@ -33,7 +33,7 @@ public:
 private:
     enum class Stage { New, Initializing, Initialized, Ready };
     struct Handle {
-        UniqueFd file;
+        OpenFile opened;
         OpenParams::Mode mode = OpenParams::Mode::Read;
     };
 

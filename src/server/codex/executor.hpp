@@ -31,7 +31,7 @@ public:
     Task<Outcome<std::vector<files::Entry>>> list(PathParams params) override;
     Task<Outcome<void>> copy(CopyParams params, std::stop_token left) override;
     Task<Outcome<files::WalkResult>> walk(WalkParams params, std::stop_token left) override;
-    Task<Outcome<UniqueFd>> open(OpenParams params) override;
+    Task<Outcome<OpenFile>> open(OpenParams params) override;
     [[nodiscard]] std::shared_ptr<Watcher> watcher(boost::asio::any_io_executor loop, Fire fire) override;
     Task<void> leave() override { co_return; }
 

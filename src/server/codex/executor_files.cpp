@@ -100,10 +100,12 @@ Task<Outcome<files::WalkResult>> Executor::walk(WalkParams p, std::stop_token le
         slow_, p.sandbox, p.path, [&](const Bound& b) { return files::walk(b, p); }, left);
 }
 
-Task<Outcome<UniqueFd>> Executor::open(OpenParams p)
+Task<Outcome<OpenFile>> Executor::open(OpenParams p)
 {
-    co_return co_await on_files(pool_, p.sandbox, p.path,
-                                [&](const Bound& b) { return files::open(b, p.path, p.mode); });
+    auto opened = co_await on_files(pool_, p.sandbox, p.path,
+                                    [&](const Bound& b) { return files::open(b, p.path, p.mode); });
+    if (!opened) co_return std::unexpected(std::move(opened).error());
+    co_return OpenFile{.file = *std::move(opened), .read_at = {}};
 }
 
 std::shared_ptr<Watcher> Executor::watcher(boost::asio::any_io_executor loop, Fire fire)

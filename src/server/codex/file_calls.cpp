@@ -85,6 +85,14 @@ json::Object member(std::string_view name, std::string value)
     return out;
 }
 
+json::Object block_object(std::string_view bytes, std::size_t asked)
+{
+    json::Object out;
+    out["chunk"] = base64_encode(bytes);
+    out["eof"] = bytes.size() < asked;
+    return out;
+}
+
 } // namespace
 
 Task<Answer> Connection::answer_file(const std::string& method, json::Value params)
@@ -148,7 +156,7 @@ Task<Answer> Connection::open_file(OpenParams params)
     // One that was closed already has been open, and is no more.
     if (wanted)
         handles_[params.handle] =
-            std::make_shared<Handle>(Handle{.file = *std::move(opened), .mode = params.mode});
+            std::make_shared<Handle>(Handle{.opened = *std::move(opened), .mode = params.mode});
     json::Object out;
     out["handleId"] = params.handle;
     co_return json::Value(std::move(out));
@@ -179,33 +187,34 @@ Task<Answer> Connection::answer_handle(const std::string& method, json::Value pa
     if (reading != (handle->mode == OpenParams::Mode::Read))
         co_return refuse(-32600, fmt::format("file handle {} was opened to {}", printable(call->handle, 40),
                                              reading ? "be written" : "be read"));
+    if (handle->opened.read_at)
+        co_return told(co_await handle->opened.read_at(call->offset, call->length),
+                       [&](const std::string& bytes) { return block_object(bytes, call->length); });
+    const int file = handle->opened.file.get();
     auto done = co_await session_->place().pool().call([&]() -> Result<json::Object> {
-        json::Object out;
         const auto offset = static_cast<off_t>(call->offset);
         if (!reading) {
             std::size_t have = 0;
             while (have < call->bytes.size()) {
-                const ssize_t n = ::pwrite(handle->file.get(), call->bytes.data() + have,
-                                           call->bytes.size() - have, offset + static_cast<off_t>(have));
+                const ssize_t n = ::pwrite(file, call->bytes.data() + have, call->bytes.size() - have,
+                                           offset + static_cast<off_t>(have));
                 if (n < 0 && errno == EINTR) continue;
                 if (n < 0) return fail_errno("writing a block");
                 have += static_cast<std::size_t>(n);
             }
-            return out;
+            return json::Object{};
         }
         std::string bytes(call->length, '\0');
         std::size_t have = 0;
         while (have < bytes.size()) {
-            const ssize_t n = ::pread(handle->file.get(), bytes.data() + have, bytes.size() - have,
-                                      offset + static_cast<off_t>(have));
+            const ssize_t n =
+                ::pread(file, bytes.data() + have, bytes.size() - have, offset + static_cast<off_t>(have));
             if (n < 0 && errno == EINTR) continue;
             if (n < 0) return fail_errno("reading a block");
             if (n == 0) break;
             have += static_cast<std::size_t>(n);
         }
-        out["chunk"] = base64_encode(std::string_view(bytes).substr(0, have));
-        out["eof"] = have < call->length;
-        return out;
+        return block_object(std::string_view(bytes).substr(0, have), call->length);
     });
     if (!done) co_return file_failed(done.error());
     co_return json::Value(*std::move(done));

@@ -46,6 +46,13 @@ struct Started {
     bool confined = true; ///< something holds it
 };
 
+/// A file to be read or written: a descriptor, or a way to read it where there can be none.
+struct OpenFile {
+    UniqueFd file;
+    /// What lies at a place; less than was asked for at its end only.
+    std::function<Task<Outcome<std::string>>(std::uint64_t offset, std::size_t length)> read_at;
+};
+
 /// Hints that a path that was missing may be there now: each watch fires once.
 class Watcher {
 public:
@@ -77,7 +84,7 @@ public:
     virtual Task<Outcome<std::vector<files::Entry>>> list(PathParams params) = 0;
     virtual Task<Outcome<void>> copy(CopyParams params, std::stop_token left) = 0;
     virtual Task<Outcome<files::WalkResult>> walk(WalkParams params, std::stop_token left) = 0;
-    virtual Task<Outcome<UniqueFd>> open(OpenParams params) = 0;
+    virtual Task<Outcome<OpenFile>> open(OpenParams params) = 0;
     /// Null: nothing can be watched here.
     [[nodiscard]] virtual std::shared_ptr<Watcher> watcher(boost::asio::any_io_executor loop, Fire fire) = 0;
 

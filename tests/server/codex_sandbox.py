@@ -139,6 +139,16 @@ def test_a_watch_fires_when_something_appears():
         assert client.call("fs/watchMissing", {**ask, "watchId": 8}) == {"watching": False}  # it is there
 
 
+def test_a_watch_survives_the_directory_that_it_follows():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        inside(place, chosen.box, f"mkdir {WS}/m")
+        ask = {"watchId": 7, "missing": [uri(WS + "/m/x")], "present": uri(WS + "/m/y")}
+        assert client.call("fs/watchMissing", ask) == {"watching": True}
+        inside(place, chosen.box, f"cd {WS}; mv m away; mkdir m; touch m/x")
+        client.wait(lambda: any(e["method"] == "fs/missingChanged" and e["params"] == {"watchId": 7} for e in client.events), 90)
+
+
 # -- intents -------------------------------------------------------------------------------------------------------------
 
 

@@ -1103,6 +1103,27 @@ def test_open_files():
         assert client.code("fs/open", {"handleId": "more", "path": uri(place.ws / "f"), "sandbox": box}) == -32600
 
 
+def test_a_file_that_is_closed_while_it_is_opened_is_closed():
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "f").write_text("text")
+        box = workspace_write(place.ws)
+        ask = {"handleId": "h", "path": uri(place.ws / "f"), "sandbox": box}
+        walk = {"path": uri("/usr"), "sandbox": box,
+                "options": {"maxDepth": 64, "maxDirectories": 10000, "maxEntries": 50000, "followDirectorySymlinks": False}}
+        reads = {"path": uri(place.ws / "f"), "sandbox": box}
+        for before in ([], [("fs/readFile", reads)] * 16 + [("fs/walk", walk)]):  # at once, and while it waits for its turn
+            numbers = [client.send(*one) for one in (*before, ("fs/open", ask), ("fs/close", {"handleId": "h"}))]
+            for number in numbers:
+                client.answer(number)
+            assert client.code("fs/readBlock", {"handleId": "h", "offset": 0, "len": 4}) == -32004
+        # In a row: the second one is another.
+        numbers = [client.send(*one) for one in (("fs/open", ask), ("fs/close", {"handleId": "h"}), ("fs/open", ask))]
+        for number in numbers:
+            client.answer(number)
+        assert client.call("fs/readBlock", {"handleId": "h", "offset": 0, "len": 4})["chunk"] == b64(b"text")
+
+
 def test_walks_are_bounded():
     with Place() as place:
         client = place.server().client()
@@ -1120,9 +1141,61 @@ def test_walks_are_bounded():
         assert walk(maxDepth=0) == ([".hidden", "a", "b"], False)
         assert walk(pruneHiddenDirectories=True)[0] == [".hidden", "a", "b", "a/file", "b/c", "b/c/d"]
         assert walk(maxEntries=2) == ([".hidden", "a"], True)
-        assert walk(followDirectorySymlinks=True)[0] == walk()[0]  # the link leads to what was seen
+        seen = [".hidden", "a", "b", ".hidden/x", "a/file", "a/up", "b/c", "b/c/d"]  # the link leads to what was seen
+        assert walk(followDirectorySymlinks=True)[0] == seen
         for bad in ({"maxDepth": 65}, {"maxDirectories": 0}, {"maxEntries": 0}, {"maxEntries": 50001}):
             assert client.code("fs/walk", {"path": uri(place.ws), "options": {**options, **bad}}) == -32600, bad
+
+
+def test_a_walk_enters_each_directory_once():
+    """By whatever names it is reached; the links that lead there are told."""
+    with Place() as place:
+        client = place.server().client()
+        (place.ws / "a/b").mkdir(parents=True)
+        (place.ws / "a/f").write_text("")
+        (place.ws / "a/b/l").symlink_to(place.ws / "a")
+        (place.ws / "z").symlink_to("a")
+        options = {"maxDepth": 6, "maxDirectories": 100, "maxEntries": 100, "followDirectorySymlinks": True}
+
+        def walk(**more):
+            got = client.call("fs/walk", {"path": uri(place.ws), "options": {**options, **more}, "sandbox": read_only(place.ws)})
+            return [e["path"].removeprefix(uri(place.ws) + "/") for e in got["entries"]]
+
+        assert walk() == ["a", "z", "a/b", "a/f", "a/b/l"]
+        assert walk(followDirectorySymlinks=False) == ["a", "a/b", "a/f"]
+        (place.ws / "z").unlink()
+        (place.ws / ".hidden").symlink_to("y")
+        (place.ws / "a").rename(place.ws / "y")
+        (place.ws / "a").symlink_to("y")  # a link that comes first is the way in
+        assert walk(pruneHiddenDirectories=True) == [".hidden", "a", "y", "a/b", "a/f", "a/b/l"]
+
+
+def told_of(client, number: int) -> bool:
+    return any(e["method"] == "fs/missingChanged" and e["params"] == {"watchId": number} for e in client.events)
+
+
+def test_a_watch_survives_the_directory_that_it_follows():
+    with Place() as place:
+        client = place.server().client()
+        real, number = place.path / "real", 0
+        for parent, moved in ((place.ws / "m", place.ws / "m"), (place.ws / "n/m/o", place.ws / "n"), (place.ws / "link", real)):
+            number += 1
+            if parent.name == "link":
+                real.mkdir()
+                parent.symlink_to(real)
+            else:
+                parent.mkdir(parents=True)
+            ask = {"watchId": number, "missing": [uri(parent / "x")], "present": uri(place.ws / "present")}
+            assert client.call("fs/watchMissing", ask) == {"watching": True}
+            moved.rename(str(moved) + ".away")
+            parent.resolve().mkdir(parents=True)
+            (parent / "x").write_text("")
+            client.wait(lambda: told_of(client, number), 20)
+        # What a link leads to is made elsewhere: nobody is told that he would hear of it.
+        (place.ws / "dangling").symlink_to("target")
+        for path in ("dangling", "dangling/x"):
+            ask = {"watchId": 99, "missing": [uri(place.ws / path)], "present": uri(place.ws / "present")}
+            assert client.call("fs/watchMissing", ask) == {"watching": False}, path
 
 
 def test_watches_fire_once():
@@ -1187,6 +1260,49 @@ def test_no_request_of_one_client_keeps_the_others_waiting():
             assert os.fstat(file.fileno()).st_size == 8 << 40 and os.fstat(file.fileno()).st_blocks < 1000
             file.seek((4 << 40) - 4)
             assert file.read(12) == bytes(4) + b"word" + bytes(4)
+
+
+def busy(server) -> float:
+    """Seconds of work that the server has done."""
+    fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rests(server) -> bool:
+    before = busy(server)
+    time.sleep(0.5)
+    return busy(server) - before < 0.1
+
+
+def test_a_walk_that_takes_long_ends_and_keeps_nobody_waiting():
+    """Names and patterns that are long to compare: each directory takes a while, and there may be thousands."""
+    with Place() as place:
+        server = place.server("--root", str(place.path))
+        greedy, other = server.client(), server.client()
+        empty = place.ws / "empty"
+        empty.mkdir()
+        at = place.ws
+        for _ in range(12):  # step by step: the whole path is longer than a name may be where it is made
+            at = at / ("a" * 250)
+        os.makedirs(at)
+        for i in range(60):
+            (at / f"sub{i}").mkdir()
+        slow = intent([special("root", "read"), *(glob("**/*" + "a" * 125 + f"b{i}") for i in range(200))], place.ws)
+        options = {"maxDepth": 64, "maxDirectories": 10000, "maxEntries": 50000, "followDirectorySymlinks": False}
+        begun = time.monotonic()
+        asked = [greedy.send("fs/walk", {"path": uri(place.ws), "options": options, "sandbox": slow}) for _ in range(6)]
+        soon(lambda: busy(server) > 0.5, "nobody walks")
+        walk = {"path": uri(empty), "options": options, "sandbox": read_only(place.ws)}
+        assert other.call("fs/walk", walk, seconds=8)["entries"] == []
+        other.call("fs/copy", {"sourcePath": uri(empty), "destinationPath": uri(place.ws / "copy"), "recursive": True,
+                               "sandbox": workspace_write(place.ws)}, seconds=8)
+        other.call("fs/remove", {"path": uri(place.ws / "copy"), "sandbox": workspace_write(place.ws)}, seconds=8)
+        # Those of one client follow each other; what is asked besides does not wait for them.
+        greedy.call("fs/getMetadata", {"path": uri(empty), "sandbox": None}, seconds=8)
+        assert greedy.answer(asked[0])["truncated"]
+        assert 8 < time.monotonic() - begun < 40, time.monotonic() - begun
+        greedy.cut()
+        soon(lambda: rests(server), "it walks on for nobody", 8)
 
 
 def test_discovery_is_answered():

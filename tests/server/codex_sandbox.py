@@ -139,6 +139,16 @@ def test_a_watch_fires_when_something_appears():
         assert client.call("fs/watchMissing", {**ask, "watchId": 8}) == {"watching": False}  # it is there
 
 
+def test_a_watch_survives_the_directory_that_it_follows():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        inside(place, chosen.box, f"mkdir {WS}/m")
+        ask = {"watchId": 7, "missing": [uri(WS + "/m/x")], "present": uri(WS + "/m/y")}
+        assert client.call("fs/watchMissing", ask) == {"watching": True}
+        inside(place, chosen.box, f"cd {WS}; mv m away; mkdir m; touch m/x")
+        client.wait(lambda: any(e["method"] == "fs/missingChanged" and e["params"] == {"watchId": 7} for e in client.events), 90)
+
+
 # -- intents -------------------------------------------------------------------------------------------------------------
 
 
@@ -216,7 +226,7 @@ def test_the_rest_of_the_file_methods_under_an_intent():
         for box in (None, workspace_write(WS), intent([special("minimal", "read"), special("project_roots", "write")], WS)):
             ask = lambda method, **p: client.call(method, {"sandbox": box, **p})  # noqa: E731, B023
             code = lambda method, **p: client.code(method, {"sandbox": box, **p})  # noqa: E731, B023
-            client.run(f"rm -rf {WS}/* ; mkdir -p {WS}/d/e; echo one > {WS}/d/f; ln -s d {WS}/l; ln -s nowhere {WS}/broken", WS)
+            client.run(f"rm -rf {WS}/* ; mkdir -p {WS}/d/e; echo one > {WS}/d/f; ln -s .. {WS}/d/e/up; ln -s d {WS}/l; ln -s nowhere {WS}/broken", WS)
             assert ask("fs/getMetadata", path=uri(WS + "/d"))["isDirectory"]
             found = ask("fs/getMetadata", path=uri(WS + "/l/f"))
             assert found["isFile"] and found["size"] == 4 and not found["isSymlink"] and found["modifiedAtMs"] > 1e12, found
@@ -234,7 +244,8 @@ def test_the_rest_of_the_file_methods_under_an_intent():
             assert [(e["path"], e["kind"]) for e in walked["entries"]] == [
                 (uri(WS + "/d"), "directory"), (uri(WS + "/d/e"), "directory"), (uri(WS + "/d/f"), "file")], walked
             followed = ask("fs/walk", path=uri(WS), options={**options, "followDirectorySymlinks": True})
-            assert uri(WS + "/l/f") in [e["path"] for e in followed["entries"]], followed
+            told = [e["path"].removeprefix(uri(WS) + "/") for e in followed["entries"]]
+            assert told == ["d", "l", "d/e", "d/f", "d/e/up"], told  # each directory once, and every link
             assert ask("fs/walk", path=uri(WS), options={**options, "maxEntries": 1})["truncated"]
             assert code("fs/copy", sourcePath=uri(WS + "/d"), destinationPath=uri(WS + "/c"), recursive=False) == -32600
             assert code("fs/copy", sourcePath=uri(WS + "/d"), destinationPath=uri(WS + "/d/x"), recursive=True) == -32600
@@ -262,6 +273,30 @@ def test_the_rest_of_the_file_methods_under_an_intent():
             assert base64.b64decode(block["chunk"]) == big[1 << 20:2 << 20] and not block["eof"]
             ask("fs/close", handleId="h")
             assert code("fs/open", handleId="w", path=uri(WS + "/big"), mode="replace") == -32602
+
+
+def test_a_large_file_is_read_in_pieces_under_an_intent():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        made = f"mkdir {WS}/secret; cd {WS}; echo hidden > secret/f; truncate -s 60M big; printf end >> big; printf mid | dd of=big bs=1 seek=40M conv=notrunc"
+        inside(place, chosen.box, made)
+        rules = intent([special("root", "read"), special("project_roots", "write"), at(WS + "/secret", "deny")], WS)
+        for box in (rules, read_only(WS), None):
+            block = lambda offset, size: client.call("fs/readBlock", {"handleId": "h", "offset": offset, "len": size})  # noqa: E731
+            client.call("fs/open", {"handleId": "h", "path": uri(WS + "/big"), "sandbox": box})
+            assert block((40 << 20) - 1, 5) == {"chunk": b64(b"\0mid\0"), "eof": False}
+            assert block(0, 1 << 20) == {"chunk": b64(bytes(1 << 20)), "eof": False}
+            assert block(60 << 20, 3) == {"chunk": b64(b"end"), "eof": False}
+            assert block(60 << 20, 4) == {"chunk": b64(b"end"), "eof": True}
+            for beyond in ((60 << 20) + 3, 1 << 40):
+                assert block(beyond, 4) == {"chunk": "", "eof": True}
+            client.call("fs/close", {"handleId": "h"})
+        assert client.code("fs/open", {"handleId": "s", "path": uri(WS + "/secret/f"), "sandbox": rules}) == -32600
+        assert client.code("fs/open", {"handleId": "s", "path": uri(WS), "sandbox": rules}) == -32600
+        # Another file that has taken the name is not what was opened.
+        client.call("fs/open", {"handleId": "h", "path": uri(WS + "/big"), "sandbox": rules})
+        inside(place, chosen.box, f"cd {WS}; cp secret/f other; mv big away; mv other big")
+        assert client.code("fs/readBlock", {"handleId": "h", "offset": 0, "len": 1}) == -32603
 
 
 def test_protected_names_are_held_at_any_depth():

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 
+from codex_client import Client, RpcError
 from own_api import ask
 from served import Checks, Server
 
@@ -75,6 +76,28 @@ def nor_when_it_asks_for_many_at_once(server: Server):
     assert len(made) == MOST and {status for status, _ in answers} == {201, 429}, answers
     for one in made:
         assert asked(server, "DELETE", "/v1/sandboxes/" + one, None, key)[0] == 200
+
+
+@check
+def a_session_of_codex_is_one_of_them(server: Server):
+    key = key_of(server, "coder")
+    clients = [Client(server.port, f"/codex?key={key}") for _ in range(MOST)]
+    late = Client(server.port, f"/codex?key={key}", initialize=False)
+    try:
+        late.call("initialize", {"clientName": "test", "resumeSessionId": None})
+        raise AssertionError("one more than all")
+    except RpcError as error:
+        assert "3 sandboxes" in error.message, error
+    assert asked(server, "POST", "/v1/sandboxes", {}, key)[0] == 429
+    # Whoever comes back needs no other; and room is made for whoever asks again.
+    clients[0].cut()
+    clients[0] = Client(server.port, f"/codex?key={key}", resume=clients[0].session)
+    status, _, boxes = asked(server, "GET", "/v1/sandboxes", None, key)
+    assert status == 200 and len(boxes["sandboxes"]) == MOST, boxes
+    assert asked(server, "DELETE", "/v1/sandboxes/" + boxes["sandboxes"][0]["id"], None, key)[0] == 200
+    assert late.call("initialize", {"clientName": "test", "resumeSessionId": None})["sessionId"]
+    for client in (*clients, late):
+        client.cut()
 
 
 @check

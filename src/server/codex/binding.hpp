@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct Bound {
     /// Of whoever carries out a file operation now, where it is not we ourselves.
     std::optional<Ids> acting;
     std::map<std::string, Ids> owners; ///< of the mounts, by target
+    /// Of whoever waits for that operation: what takes long looks here whether anybody still does.
+    std::stop_token left;
 
     policy::BoundFiles files;
     policy::BoundFiles files_unprotected; ///< the same without protected names

@@ -111,8 +111,18 @@ private:
         AcquireRequest request;
         request.backend = ground_.backend;
         request.spec.policy = *policy::preset("sandbox");
-        request.spec.labels[std::string(gate::kTenantLabel)] = std::move(tenant);
-        return make_sandboxes(sandboxes, std::move(request));
+        request.spec.labels[std::string(gate::kTenantLabel)] = tenant;
+        return within_quota(std::move(tenant), make_sandboxes(sandboxes, std::move(request)));
+    }
+
+    /// Not before a session is opened: one that is taken up again needs no further sandbox.
+    PlaceMaker within_quota(std::string tenant, PlaceMaker make)
+    {
+        return [this, tenant, make]() -> Task<Outcome<std::shared_ptr<Place>>> {
+            const auto room = co_await gate::room_for(ground_, tenant);
+            if (!room) co_return refuse(-32603, room.error().line());
+            co_return co_await make();
+        };
     }
 
     gate::Ground& ground_;

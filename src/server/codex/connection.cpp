@@ -28,6 +28,15 @@ constexpr auto kTakeOver = 1500ms; // on a busy machine a client that hung up is
 
 json::Value nothing() { return json::Object{}; }
 
+/// Whether a request may be about a whole tree.
+bool takes_long(const jsonrpc::Request& request)
+{
+    if (request.method != "fs/remove") return request.method == "fs/walk" || request.method == "fs/copy";
+    const auto* const params = request.params.if_object();
+    const auto* const recursive = params == nullptr ? nullptr : params->if_contains("recursive");
+    return recursive == nullptr || *recursive != json::Value(false);
+}
+
 } // namespace
 
 Connection::Connection(Sessions& sessions, std::string tenant, std::unique_ptr<Wire> wire,
@@ -47,7 +56,7 @@ Task<void> Connection::run()
         while ((greeting_ || under_way_ >= kUnderWay || unsent_ > kUnsent || asked_ > kAsked) && !over_)
             (void)co_await changed_.async_wait(as_value);
     }
-    over_ = true;
+    finish();
     wire_->close();
     changed_.cancel();
     if (watches_) watches_->close();
@@ -65,8 +74,14 @@ Task<void> Connection::run()
 
 void Connection::close() noexcept
 {
-    over_ = true;
+    finish();
     if (wire_) wire_->close();
+}
+
+void Connection::finish() noexcept
+{
+    over_ = true;
+    left_.request_stop();
 }
 
 bool Connection::take(std::string text)
@@ -157,20 +172,15 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
     if (group == "process") co_return co_await answer_process(method, std::move(request.params));
     if (group == "http") co_return co_await ask_outside(std::move(request.params));
     if (method == "fs/watchMissing") co_return co_await watch(std::move(request.params));
-    if (method == "fs/close") co_return co_await answer_handle(method, std::move(request.params));
-    // A client that asks for much and reads nothing waits, before anything is read for it.
-    while ((unsent_ > kUnsent || file_calls_ >= kFileCalls) && !over_)
-        (void)co_await changed_.async_wait(as_value);
-    if (group == "fs") {
-        ++file_calls_;
-        const ScopeExit answered([this] {
-            --file_calls_;
-            changed_.cancel();
-        });
-        const bool handle = method == "fs/open" || method == "fs/readBlock" || method == "fs/writeBlock";
-        if (handle) co_return co_await answer_handle(method, std::move(request.params));
-        co_return co_await answer_file(method, std::move(request.params));
-    }
+    if (method == "fs/open" || method == "fs/close")
+        co_return co_await answer_handle(method, std::move(request.params));
+    const bool slow = takes_long(request);
+    co_await begin_file_call(slow);
+    const ScopeExit answered([this, slow] { end_file_call(slow); });
+    if (over_) co_return refuse(jsonrpc::kInternalError, "the connection is gone");
+    if (method == "fs/readBlock" || method == "fs/writeBlock")
+        co_return co_await answer_handle(method, std::move(request.params));
+    if (group == "fs") co_return co_await answer_file(method, std::move(request.params));
     if (method == "capabilityRoots/discoverV1") co_return discover(request.params);
     if (method == "capabilities/discoverV2") {
         json::Object out;
@@ -194,6 +204,23 @@ Task<Answer> Connection::answer(jsonrpc::Request& request)
         co_return json::Value(std::move(out));
     }
     co_return refuse(jsonrpc::kMethodNotFound, fmt::format("unknown method {}", printable(method, 80)));
+}
+
+Task<void> Connection::begin_file_call(bool slow)
+{
+    // A client that asks for much and reads nothing waits, before anything is read for it. Its walks through
+    // trees follow each other: the threads for those are everybody's.
+    while ((unsent_ > kUnsent || file_calls_ >= kFileCalls || (slow && in_a_tree_)) && !over_)
+        (void)co_await changed_.async_wait(as_value);
+    ++file_calls_;
+    in_a_tree_ = in_a_tree_ || slow;
+}
+
+void Connection::end_file_call(bool slow)
+{
+    --file_calls_;
+    if (slow) in_a_tree_ = false;
+    changed_.cancel();
 }
 
 Task<Answer> Connection::initialize(json::Value params)
@@ -408,7 +435,7 @@ Task<void> Connection::write_all()
         changed_.cancel();
         if (session_) session_->flowed();
         if (!written) {
-            over_ = true;
+            finish();
             wire_->close();
         }
     }

@@ -3,7 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
+#include <stop_token>
 #include <string>
 
 #include "protocol/jsonrpc/message.hpp"
@@ -33,18 +33,23 @@ public:
 private:
     enum class Stage { New, Initializing, Initialized, Ready };
     struct Handle {
-        UniqueFd file;
+        OpenFile opened;
         OpenParams::Mode mode = OpenParams::Mode::Read;
     };
 
     /// False: the client broke the protocol.
     bool take(std::string text);
+    /// From here on nobody hears us.
+    void finish() noexcept;
     Task<void> serve(jsonrpc::Request request);
     Task<Answer> answer(jsonrpc::Request& request);
     Task<Answer> answer_process(const std::string& method, json::Value params);
     Task<Answer> answer_file(const std::string& method, json::Value params);
     Task<Answer> answer_handle(const std::string& method, json::Value params);
     Task<Answer> open_file(OpenParams params);
+    /// Waits for its turn, too. `slow`: it may be about a whole tree.
+    Task<void> begin_file_call(bool slow);
+    void end_file_call(bool slow);
     Task<Answer> initialize(json::Value params);
     Task<Answer> take_up(std::string id);
     Task<Answer> watch(json::Value params);
@@ -64,16 +69,19 @@ private:
     std::shared_ptr<Session> session_;
     // Shared with a request that is working with the file while another closes it.
     std::map<std::string, std::shared_ptr<Handle>> handles_;
-    std::set<std::string> opening_;
+    std::map<std::string, std::uint64_t> opening_; ///< which of all that were asked for
+    std::uint64_t opened_ = 0;
     std::shared_ptr<Watcher> watches_; ///< shared with its own loop
     std::deque<std::string> outgoing_;
     std::size_t unsent_ = 0;
     std::size_t under_way_ = 0;
     std::size_t asked_ = 0;
     std::size_t file_calls_ = 0;
-    bool greeting_ = false; ///< initialize is on its way
+    bool in_a_tree_ = false; ///< a call that may take long is under way
+    bool greeting_ = false;  ///< initialize is on its way
     bool writing_ = false;
     bool over_ = false;
+    std::stop_source left_; ///< the same, for other threads
     boost::asio::steady_timer changed_;
 };
 

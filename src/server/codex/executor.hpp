@@ -27,11 +27,11 @@ public:
     Task<Outcome<std::string>> read(PathParams params) override;
     Task<Outcome<void>> write(WriteFileParams params) override;
     Task<Outcome<void>> make_directory(PathParams params) override;
-    Task<Outcome<void>> remove(PathParams params) override;
+    Task<Outcome<void>> remove(PathParams params, std::stop_token left) override;
     Task<Outcome<std::vector<files::Entry>>> list(PathParams params) override;
-    Task<Outcome<void>> copy(CopyParams params) override;
-    Task<Outcome<files::WalkResult>> walk(WalkParams params) override;
-    Task<Outcome<UniqueFd>> open(OpenParams params) override;
+    Task<Outcome<void>> copy(CopyParams params, std::stop_token left) override;
+    Task<Outcome<files::WalkResult>> walk(WalkParams params, std::stop_token left) override;
+    Task<Outcome<OpenFile>> open(OpenParams params) override;
     [[nodiscard]] std::shared_ptr<Watcher> watcher(boost::asio::any_io_executor loop, Fire fire) override;
     Task<void> leave() override { co_return; }
 
@@ -49,12 +49,13 @@ private:
 
     /// On the pool, with the rights and the decision of the intent.
     template <class F>
-    auto on_files(BlockingPool& pool, const std::optional<Intent>& intent, const std::string& path, F work)
+    auto on_files(BlockingPool& pool, const std::optional<Intent>& intent, const std::string& path, F work,
+                  std::stop_token left = {})
         -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>;
 
     /// The same for work that takes its rights by itself.
     template <class F>
-    auto on_bound(BlockingPool& pool, const std::optional<Intent>& intent, F work)
+    auto on_bound(BlockingPool& pool, const std::optional<Intent>& intent, F work, std::stop_token left)
         -> Task<Outcome<typename std::invoke_result_t<F, Bound&>::value_type>>;
 
     [[nodiscard]] bool shows(const WatchParams& params) const;
@@ -66,7 +67,7 @@ private:
     local::StateDir state_;
     Ceiling ceiling_;
     BlockingPool& pool_;
-    BlockingPool slow_{2}; ///< for whole trees: nobody else waits for what may take hours
+    BlockingPool slow_{16}; ///< for whole trees, which may take hours; a client has one at a time
     Places places_;
     std::map<std::string, std::string> environment_; ///< ours, as far as commands may have it
 };

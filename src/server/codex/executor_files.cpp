@@ -20,21 +20,25 @@ files::Follow follow_of(const PathParams& params)
 
 template <class F>
 auto Executor::on_files(BlockingPool& pool, const std::optional<Intent>& intent, const std::string& path,
-                        F work) -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>
+                        F work, std::stop_token left)
+    -> Task<Outcome<typename std::invoke_result_t<F, const Bound&>::value_type>>
 {
-    co_return co_await on_bound(pool, intent, [&](Bound& bound) {
-        return as_confined(bound, path, [&] { return work(std::as_const(bound)); });
-    });
+    co_return co_await on_bound(
+        pool, intent,
+        [&](Bound& bound) { return as_confined(bound, path, [&] { return work(std::as_const(bound)); }); },
+        left);
 }
 
 template <class F>
-auto Executor::on_bound(BlockingPool& pool, const std::optional<Intent>& intent, F work)
+auto Executor::on_bound(BlockingPool& pool, const std::optional<Intent>& intent, F work, std::stop_token left)
     -> Task<Outcome<typename std::invoke_result_t<F, Bound&>::value_type>>
 {
     using Done = std::invoke_result_t<F, Bound&>;
     co_return co_await pool.call([&]() -> Outcome<typename Done::value_type> {
+        if (left.stop_requested()) return refuse(-32603, "the connection is gone");
         auto bound = bind_files(intent);
         if (!bound) return refuse(-32602, bound.error().line());
+        bound->left = left;
         auto done = work(*bound);
         if constexpr (std::is_void_v<typename Done::value_type>) {
             if (done) return {};
@@ -81,11 +85,11 @@ Task<Outcome<void>> Executor::make_directory(PathParams p)
     });
 }
 
-Task<Outcome<void>> Executor::remove(PathParams p)
+Task<Outcome<void>> Executor::remove(PathParams p, std::stop_token left)
 {
-    co_return co_await on_files(p.recursive ? slow_ : pool_, p.sandbox, p.path, [&](const Bound& b) {
-        return files::remove(b, p.path, p.recursive, p.force, follow_of(p));
-    });
+    co_return co_await on_files(
+        p.recursive ? slow_ : pool_, p.sandbox, p.path,
+        [&](const Bound& b) { return files::remove(b, p.path, p.recursive, p.force, follow_of(p)); }, left);
 }
 
 Task<Outcome<std::vector<files::Entry>>> Executor::list(PathParams p)
@@ -94,26 +98,32 @@ Task<Outcome<std::vector<files::Entry>>> Executor::list(PathParams p)
                                 [&](const Bound& b) { return files::list(b, p.path); });
 }
 
-Task<Outcome<void>> Executor::copy(CopyParams p)
+Task<Outcome<void>> Executor::copy(CopyParams p, std::stop_token left)
 {
-    co_return co_await on_bound(slow_, p.sandbox, [&](Bound& bound) -> Status {
-        BERTH_TRY(const auto source, as_confined(bound, p.from, [&] {
-                      return files::find_spot(bound, p.from, files::Follow::Yes);
-                  }));
-        return as_confined(bound, p.to,
-                           [&] { return files::copy(bound, source, p.from, p.to, p.recursive); });
-    });
+    co_return co_await on_bound(
+        slow_, p.sandbox,
+        [&](Bound& bound) -> Status {
+            BERTH_TRY(const auto source, as_confined(bound, p.from, [&] {
+                          return files::find_spot(bound, p.from, files::Follow::Yes);
+                      }));
+            return as_confined(bound, p.to,
+                               [&] { return files::copy(bound, source, p.from, p.to, p.recursive); });
+        },
+        left);
 }
 
-Task<Outcome<files::WalkResult>> Executor::walk(WalkParams p)
+Task<Outcome<files::WalkResult>> Executor::walk(WalkParams p, std::stop_token left)
 {
-    co_return co_await on_files(slow_, p.sandbox, p.path, [&](const Bound& b) { return files::walk(b, p); });
+    co_return co_await on_files(
+        slow_, p.sandbox, p.path, [&](const Bound& b) { return files::walk(b, p); }, left);
 }
 
-Task<Outcome<UniqueFd>> Executor::open(OpenParams p)
+Task<Outcome<OpenFile>> Executor::open(OpenParams p)
 {
-    co_return co_await on_files(pool_, p.sandbox, p.path,
-                                [&](const Bound& b) { return files::open(b, p.path, p.mode); });
+    auto opened = co_await on_files(pool_, p.sandbox, p.path,
+                                    [&](const Bound& b) { return files::open(b, p.path, p.mode); });
+    if (!opened) co_return std::unexpected(std::move(opened).error());
+    co_return OpenFile{.file = *std::move(opened), .read_at = {}};
 }
 
 std::shared_ptr<Watcher> Executor::watcher(boost::asio::any_io_executor loop, Fire fire)

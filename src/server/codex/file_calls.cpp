@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/encoding.hpp"
+#include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "protocol/codex/path_uri.hpp"
 #include "server/codex/connection.hpp"
@@ -84,6 +85,14 @@ json::Object member(std::string_view name, std::string value)
     return out;
 }
 
+json::Object block_object(std::string_view bytes, std::size_t asked)
+{
+    json::Object out;
+    out["chunk"] = base64_encode(bytes);
+    out["eof"] = bytes.size() < asked;
+    return out;
+}
+
 } // namespace
 
 Task<Answer> Connection::answer_file(const std::string& method, json::Value params)
@@ -100,12 +109,12 @@ Task<Answer> Connection::answer_file(const std::string& method, json::Value para
     if (method == "fs/copy") {
         auto call = read_copy(params);
         if (!call) co_return bad_file_params(call.error());
-        co_return empty(co_await place.copy(*std::move(call)));
+        co_return empty(co_await place.copy(*std::move(call), left_.get_token()));
     }
     if (method == "fs/walk") {
         auto call = read_walk(params);
         if (!call) co_return bad_file_params(call.error());
-        co_return told(co_await place.walk(*std::move(call)), walk_object);
+        co_return told(co_await place.walk(*std::move(call), left_.get_token()), walk_object);
     }
     constexpr std::string_view known[] = {"fs/readFile",        "fs/getMetadata", "fs/canonicalize",
                                           "fs/createDirectory", "fs/remove",      "fs/readDirectory"};
@@ -122,7 +131,7 @@ Task<Answer> Connection::answer_file(const std::string& method, json::Value para
         co_return told(co_await place.canonical(*std::move(call)),
                        [](const std::string& real) { return member("path", path_uri(real)); });
     if (method == "fs/createDirectory") co_return empty(co_await place.make_directory(*std::move(call)));
-    if (method == "fs/remove") co_return empty(co_await place.remove(*std::move(call)));
+    if (method == "fs/remove") co_return empty(co_await place.remove(*std::move(call), left_.get_token()));
     co_return told(co_await place.list(*std::move(call)), list_object);
 }
 
@@ -133,14 +142,21 @@ Task<Answer> Connection::open_file(OpenParams params)
         co_return refuse(-32600, fmt::format("file handle {} is open already", printable(params.handle, 40)));
     if (handles_.size() + opening_.size() >= kHandles)
         co_return refuse(-32600, fmt::format("at most {} open files", kHandles));
-    opening_.insert(params.handle);
+    const auto number = ++opened_;
+    opening_[params.handle] = number; // before it waits: what closes it may come meanwhile
+    co_await begin_file_call(false);
+    const ScopeExit answered([this] { end_file_call(false); });
     const auto session = session_;
     auto opened = co_await session->place().open(params);
-    opening_.erase(params.handle);
+    const auto at = opening_.find(params.handle);
+    const bool wanted = at != opening_.end() && at->second == number;
+    if (wanted) opening_.erase(at);
     if (!opened) co_return std::unexpected(std::move(opened).error());
     if (over_) co_return refuse(-32603, "the connection is gone");
-    handles_[params.handle] =
-        std::make_shared<Handle>(Handle{.file = *std::move(opened), .mode = params.mode});
+    // One that was closed already has been open, and is no more.
+    if (wanted)
+        handles_[params.handle] =
+            std::make_shared<Handle>(Handle{.opened = *std::move(opened), .mode = params.mode});
     json::Object out;
     out["handleId"] = params.handle;
     co_return json::Value(std::move(out));
@@ -158,6 +174,7 @@ Task<Answer> Connection::answer_handle(const std::string& method, json::Value pa
         const auto handle = read_handle(params);
         if (!handle) co_return bad_file_params(handle.error());
         handles_.erase(*handle);
+        opening_.erase(*handle);
         co_return json::Value(json::Object{});
     }
     const bool reading = method == "fs/readBlock";
@@ -170,33 +187,34 @@ Task<Answer> Connection::answer_handle(const std::string& method, json::Value pa
     if (reading != (handle->mode == OpenParams::Mode::Read))
         co_return refuse(-32600, fmt::format("file handle {} was opened to {}", printable(call->handle, 40),
                                              reading ? "be written" : "be read"));
+    if (handle->opened.read_at)
+        co_return told(co_await handle->opened.read_at(call->offset, call->length),
+                       [&](const std::string& bytes) { return block_object(bytes, call->length); });
+    const int file = handle->opened.file.get();
     auto done = co_await session_->place().pool().call([&]() -> Result<json::Object> {
-        json::Object out;
         const auto offset = static_cast<off_t>(call->offset);
         if (!reading) {
             std::size_t have = 0;
             while (have < call->bytes.size()) {
-                const ssize_t n = ::pwrite(handle->file.get(), call->bytes.data() + have,
-                                           call->bytes.size() - have, offset + static_cast<off_t>(have));
+                const ssize_t n = ::pwrite(file, call->bytes.data() + have, call->bytes.size() - have,
+                                           offset + static_cast<off_t>(have));
                 if (n < 0 && errno == EINTR) continue;
                 if (n < 0) return fail_errno("writing a block");
                 have += static_cast<std::size_t>(n);
             }
-            return out;
+            return json::Object{};
         }
         std::string bytes(call->length, '\0');
         std::size_t have = 0;
         while (have < bytes.size()) {
-            const ssize_t n = ::pread(handle->file.get(), bytes.data() + have, bytes.size() - have,
-                                      offset + static_cast<off_t>(have));
+            const ssize_t n =
+                ::pread(file, bytes.data() + have, bytes.size() - have, offset + static_cast<off_t>(have));
             if (n < 0 && errno == EINTR) continue;
             if (n < 0) return fail_errno("reading a block");
             if (n == 0) break;
             have += static_cast<std::size_t>(n);
         }
-        out["chunk"] = base64_encode(std::string_view(bytes).substr(0, have));
-        out["eof"] = have < call->length;
-        return out;
+        return block_object(std::string_view(bytes).substr(0, have), call->length);
     });
     if (!done) co_return file_failed(done.error());
     co_return json::Value(*std::move(done));

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <set>
 
+#include "base/clock.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
 #include "policy/target.hpp"
@@ -18,6 +20,15 @@ namespace berth::codex::files {
 namespace {
 
 constexpr int kMaxDepth = 256;
+constexpr auto kWalkTime = std::chrono::seconds(10); ///< then what was found is the answer
+constexpr off_t kPiece = off_t{1} << 30;
+
+/// Nobody waits for the rest.
+Status check_wanted(const Bound& bound, const std::string& path)
+{
+    if (bound.left.stop_requested()) return refused(ECANCELED, path);
+    return {};
+}
 
 std::string below(const std::string& path, const std::string& name)
 {
@@ -43,6 +54,7 @@ Status remove_entry(const Bound& bound, int parent, const std::string& name, con
                     int depth)
 {
     if (depth > kMaxDepth) return refused(ELOOP, real);
+    BERTH_CHECK(check_wanted(bound, real));
     BERTH_CHECK(may_write(bound, real, real));
     struct stat st{};
     if (::fstatat(parent, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return refused(errno, real);
@@ -62,16 +74,18 @@ Status remove_entry(const Bound& bound, int parent, const std::string& name, con
 }
 
 /// All of what lies between two places of a file, at the same places of the other.
-Status copy_range(int from, int to, off_t at, off_t end, const std::string& path)
+Status copy_range(const Bound& bound, int from, int to, off_t at, off_t end, const std::string& path)
 {
     while (at < end) {
+        BERTH_CHECK(check_wanted(bound, path));
         off_t in = at;
         off_t out = at;
-        ssize_t n = ::copy_file_range(from, &in, to, &out, static_cast<std::size_t>(end - at), 0);
+        const auto size = static_cast<std::size_t>(std::min(end - at, kPiece));
+        ssize_t n = ::copy_file_range(from, &in, to, &out, size, 0);
         if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
             if (::lseek(to, at, SEEK_SET) < 0) return refused(errno, path);
             in = at;
-            n = ::sendfile(to, from, &in, static_cast<std::size_t>(end - at));
+            n = ::sendfile(to, from, &in, size);
         }
         if (n == 0) return {}; // it was cut meanwhile
         if (n < 0 && errno != EINTR) return refused(errno, path);
@@ -82,7 +96,7 @@ Status copy_range(int from, int to, off_t at, off_t end, const std::string& path
 
 /// What is in a file and no more: one that is nothing but a hole of many TB would take as long as the disk
 /// lasts.
-Status copy_contents(int from, int to, off_t size, const std::string& path)
+Status copy_contents(const Bound& bound, int from, int to, off_t size, const std::string& path)
 {
     for (off_t at = 0; at < size;) {
         const off_t data = ::lseek(from, at, SEEK_DATA);
@@ -90,7 +104,7 @@ Status copy_contents(int from, int to, off_t size, const std::string& path)
         if (data < 0) return refused(errno, path);
         const off_t hole = ::lseek(from, data, SEEK_HOLE);
         if (hole < 0) return refused(errno, path);
-        BERTH_CHECK(copy_range(from, to, data, std::min(hole, size), path));
+        BERTH_CHECK(copy_range(bound, from, to, data, std::min(hole, size), path));
         at = hole;
     }
     if (size > 0) {
@@ -98,12 +112,13 @@ Status copy_contents(int from, int to, off_t size, const std::string& path)
         return {};
     }
     for (;;) { // a file of the kernel's has no size
-        const ssize_t n = ::copy_file_range(from, nullptr, to, nullptr, std::size_t{1} << 30, 0);
+        BERTH_CHECK(check_wanted(bound, path));
+        const ssize_t n = ::copy_file_range(from, nullptr, to, nullptr, kPiece, 0);
         if (n == 0) return {};
         if (n > 0 || errno == EINTR) continue;
         if (errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
             return refused(errno, path);
-        const ssize_t m = ::sendfile(to, from, nullptr, std::size_t{1} << 30);
+        const ssize_t m = ::sendfile(to, from, nullptr, kPiece);
         if (m == 0) return {};
         if (m < 0 && errno != EINTR) return refused(errno, path);
     }
@@ -176,14 +191,14 @@ Result<UniqueFd> open_target(const Side& to, mode_t mode)
     return out;
 }
 
-Status copy_file(const Source& source, const Side& from, int target, const Side& to)
+Status copy_file(const Bound& bound, const Source& source, const Side& from, int target, const Side& to)
 {
     struct stat made{};
     if (::fstat(target, &made) != 0 || !S_ISREG(made.st_mode)) return refused(EINVAL, to.real);
     if (source.st.st_ino == made.st_ino && source.st.st_dev == made.st_dev)
         return fail(Code::Invalid, "{} and {} are the same file", printable(from.real), printable(to.real));
     if (::ftruncate(target, 0) != 0) return refused(errno, to.real);
-    return copy_contents(source.object.get(), target, source.st.st_size, to.real);
+    return copy_contents(bound, source.object.get(), target, source.st.st_size, to.real);
 }
 
 /// Each end is touched with the rights of its own place. With those of the other one, whoever owns the
@@ -191,6 +206,7 @@ Status copy_file(const Source& source, const Side& from, int target, const Side&
 Status copy_entry(const Bound& bound, const Side& from, const Side& to, int depth)
 {
     if (depth > kMaxDepth) return refused(ELOOP, from.real);
+    BERTH_CHECK(check_wanted(bound, from.real));
     BERTH_CHECK(may_read(bound, from.real, from.real));
     BERTH_CHECK(may_write(bound, to.real, to.real));
     BERTH_TRY(const auto source, with_rights_at(bound, from.real, [&] { return open_source(from); }));
@@ -198,7 +214,7 @@ Status copy_entry(const Bound& bound, const Side& from, const Side& to, int dept
     if (S_ISLNK(mode)) return with_rights_at(bound, to.real, [&] { return make_link(to, source.link); });
     if (!S_ISDIR(mode)) {
         BERTH_TRY(const auto target, with_rights_at(bound, to.real, [&] { return open_target(to, mode); }));
-        return copy_file(source, from, target.get(), to);
+        return copy_file(bound, source, from, target.get(), to);
     }
     BERTH_TRY(const auto target, with_rights_at(bound, to.real, [&] { return make_directory_at(to, mode); }));
     BERTH_TRY(const auto names, list_names(source.object.get()));
@@ -219,12 +235,12 @@ public:
         BERTH_TRY(const auto top, find(bound_, params_.path, Follow::Yes));
         BERTH_CHECK(may_read(bound_, params_.path, top.real));
         if (!S_ISDIR(top.st.st_mode)) return refused(ENOTDIR, params_.path);
-        seen_.insert(top.real);
+        entered_.insert(top.real);
         queue_.push_back({params_.path, 0});
         while (!queue_.empty() && !out_.truncated) {
             const auto [path, depth] = queue_.front();
             queue_.pop_front();
-            if (++directories_ > params_.max_directories) {
+            if (++directories_ > params_.max_directories || is_late()) {
                 out_.truncated = true;
                 break;
             }
@@ -238,33 +254,42 @@ private:
     {
         const auto entries = open_and_list(path);
         if (!entries) return fail_at(path, entries.error());
-        for (const auto& name : entries->second) {
-            visit(entries->first.get(), path, name, depth);
+        for (const auto& name : entries->names) {
+            if (is_late()) out_.truncated = true;
             if (out_.truncated) return;
+            visit(*entries, path, name, depth);
         }
     }
 
-    Result<std::pair<UniqueFd, std::vector<std::string>>> open_and_list(const std::string& path)
+    struct Opened {
+        UniqueFd directory;
+        std::string real;
+        std::vector<std::string> names;
+    };
+
+    Result<Opened> open_and_list(const std::string& path)
     {
-        BERTH_TRY(const auto found, find(bound_, path, Follow::Yes));
+        BERTH_TRY(auto found, find(bound_, path, Follow::Yes));
         BERTH_CHECK(may_read(bound_, path, found.real));
         BERTH_TRY(auto directory, reopen(found.object.get(), O_RDONLY | O_DIRECTORY, path));
         BERTH_TRY(auto names, list_names(directory.get()));
-        return std::pair(std::move(directory), std::move(names));
+        return Opened{
+            .directory = std::move(directory), .real = std::move(found.real), .names = std::move(names)};
     }
 
-    void visit(int directory, const std::string& path, const std::string& name, std::int64_t depth)
+    void visit(const Opened& in, const std::string& path, const std::string& name, std::int64_t depth)
     {
         const std::string one = below(path, name);
         struct stat st{};
-        if (::fstatat(directory, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return;
+        if (::fstatat(in.directory.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) return;
         bool is_directory = S_ISDIR(st.st_mode);
+        std::string real = below(in.real, name);
         if (S_ISLNK(st.st_mode)) {
             // Links to files are never listed; those to directories only where they are followed.
             if (!params_.follow_directory_links) return;
-            const auto target = find(bound_, one, Follow::Yes);
+            auto target = find(bound_, one, Follow::Yes);
             if (!target || !S_ISDIR(target->st.st_mode) || !may_read(bound_, one, target->real)) return;
-            if (!seen_.insert(target->real).second) return;
+            real = std::move(target->real);
             is_directory = true;
         } else if (!is_directory && !S_ISREG(st.st_mode)) {
             return;
@@ -272,7 +297,14 @@ private:
         if (!count(one)) return;
         out_.items.push_back({.path = one, .directory = is_directory});
         const bool hidden = params_.prune_hidden && name.starts_with('.');
-        if (is_directory && !hidden && depth + 1 <= params_.max_depth) queue_.emplace_back(one, depth + 1);
+        // By whatever names a directory is reached, it is entered once.
+        if (is_directory && !hidden && depth + 1 <= params_.max_depth && entered_.insert(real).second)
+            queue_.emplace_back(one, depth + 1);
+    }
+
+    [[nodiscard]] bool is_late() const
+    {
+        return bound_.left.stop_requested() || system_clock().steady() >= until_;
     }
 
     bool count(const std::string& path)
@@ -297,9 +329,10 @@ private:
     const WalkParams& params_;
     WalkResult out_;
     std::deque<std::pair<std::string, std::int64_t>> queue_;
-    std::set<std::string> seen_; ///< where links lead, resolved
+    std::set<std::string> entered_; ///< resolved
     std::int64_t directories_ = 0;
     std::size_t bytes_ = 0;
+    SteadyTime until_ = system_clock().steady() + kWalkTime;
 };
 
 Result<Spot> find_removable(const Bound& bound, const std::string& path, Follow follow, struct stat& st)

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,13 @@ struct Started {
     bool confined = true; ///< something holds it
 };
 
+/// A file to be read or written: a descriptor, or a way to read it where there can be none.
+struct OpenFile {
+    UniqueFd file;
+    /// What lies at a place; less than was asked for at its end only.
+    std::function<Task<Outcome<std::string>>(std::uint64_t offset, std::size_t length)> read_at;
+};
+
 /// Hints that a path that was missing may be there now: each watch fires once.
 class Watcher {
 public:
@@ -71,11 +79,12 @@ public:
     virtual Task<Outcome<std::string>> read(PathParams params) = 0;
     virtual Task<Outcome<void>> write(WriteFileParams params) = 0;
     virtual Task<Outcome<void>> make_directory(PathParams params) = 0;
-    virtual Task<Outcome<void>> remove(PathParams params) = 0;
+    /// Whole trees, as copy and walk: given up once whoever asked has left.
+    virtual Task<Outcome<void>> remove(PathParams params, std::stop_token left) = 0;
     virtual Task<Outcome<std::vector<files::Entry>>> list(PathParams params) = 0;
-    virtual Task<Outcome<void>> copy(CopyParams params) = 0;
-    virtual Task<Outcome<files::WalkResult>> walk(WalkParams params) = 0;
-    virtual Task<Outcome<UniqueFd>> open(OpenParams params) = 0;
+    virtual Task<Outcome<void>> copy(CopyParams params, std::stop_token left) = 0;
+    virtual Task<Outcome<files::WalkResult>> walk(WalkParams params, std::stop_token left) = 0;
+    virtual Task<Outcome<OpenFile>> open(OpenParams params) = 0;
     /// Null: nothing can be watched here.
     [[nodiscard]] virtual std::shared_ptr<Watcher> watcher(boost::asio::any_io_executor loop, Fire fire) = 0;
 

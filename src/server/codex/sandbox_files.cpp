@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "base/ids.hpp"
 #include "base/io.hpp"
@@ -32,6 +33,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 120s;
 constexpr std::size_t kMostPrinted = std::size_t{64} << 20;
+constexpr std::size_t kKept = std::size_t{1} << 20; ///< of a file that is opened; a client may open many
 
 // `n` refuses a path through a link; `k` (scripted) tells the kind of what a path leads to.
 constexpr std::string_view kNoLinks = R"sh(
@@ -61,6 +63,26 @@ k "$p"
 case $t in f*) ;; *) echo 'not a regular file' >&2; exit 9;; esac
 [ "${t#f }" -le "$2" ] || { echo 'too large' >&2; exit 9; }
 exec head -c "$2" -- "$p"
+)sh";
+
+// The rest of a file that is opened comes piece by piece, as long as it is that file.
+constexpr std::string_view kOpen = R"sh(
+d "$1"; p=$v
+k "$p"
+case $t in f*) ;; *) echo 'not a regular file' >&2; exit 9;; esac
+exec < "$p" || exit 9
+s=$(stat -c '%d:%i %s' -) || exit 9
+echo "$s"
+[ "${s#* }" -gt "$2" ] || exec head -c "$2"
+)sh";
+
+constexpr std::string_view kPiece = R"sh(
+d "$1"; p=$v
+k "$p"
+case $t in f*) ;; *) echo 'not a regular file' >&2; exit 9;; esac
+exec < "$p" || exit 9
+[ "$(stat -c '%d:%i' -)" = "$2" ] || { echo 'Stale file handle' >&2; exit 9; }
+exec dd bs=65536 iflag=fullblock,skip_bytes,count_bytes skip="$3" count="$4" status=none
 )sh";
 
 constexpr std::string_view kWrite = R"sh(
@@ -131,6 +153,7 @@ Error error_of(std::string_view words, const std::string& what)
                                      {"No space left on device", ENOSPC},
                                      {"Disk quota exceeded", EDQUOT},
                                      {"Device or resource busy", EBUSY},
+                                     {"Stale file handle", ESTALE},
                                      {"are the same file", EINVAL},
                                      {"Invalid argument", EINVAL}};
     for (const auto& word : known)
@@ -306,13 +329,49 @@ Task<Outcome<std::string>> SandboxPlace::read(PathParams p)
         [&] { return read_to_end(opened->get(), Bytes{files::kReadLimit}, printable(p.path)); }));
 }
 
-Task<Outcome<UniqueFd>> SandboxPlace::open(OpenParams p)
+Task<Outcome<OpenFile>> SandboxPlace::open(OpenParams p)
 {
     if (p.mode == OpenParams::Mode::Replace)
         co_return refuse(-32602, "mode: a file in a sandbox is written as a whole (fs/writeFile)");
     const auto rules = co_await govern(p.sandbox, p.path, Touch::Read);
     if (!rules) co_return std::unexpected(rules.error());
-    co_return told(co_await open_to_read(*rules, p.path, true));
+    if (!rules->reads_all) co_return told(co_await open_in_pieces(*rules, std::move(p)));
+    auto opened = co_await open_to_read(*rules, p.path, true);
+    if (!opened) co_return file_failed(opened.error());
+    co_return OpenFile{.file = *std::move(opened), .read_at = {}};
+}
+
+Task<Result<OpenFile>> SandboxPlace::open_in_pieces(const Narrowed& rules, OpenParams p)
+{
+    const auto self = shared_from_this();
+    BERTH_CO_TRY(const auto text,
+                 co_await run(rules, {.text = kOpen, .arguments = {p.path, std::to_string(kKept)}}));
+    const std::string_view all = text;
+    const auto line = all.substr(0, all.find('\n'));
+    const auto blank = line.find(' ');
+    if (line.size() == all.size() || blank == line.npos)
+        co_return fail(Code::Internal, "{}: nothing was told", printable(p.path));
+    BERTH_CO_TRY(const auto size, parse_int(line.substr(blank + 1), 0, LLONG_MAX, "size"));
+    if (size <= static_cast<long long>(kKept)) {
+        BERTH_CO_TRY(auto kept, in_memory(all.substr(line.size() + 1)));
+        co_return OpenFile{.file = std::move(kept), .read_at = {}};
+    }
+    co_return OpenFile{.file = {},
+                       .read_at = [self, p, identity = std::string(line.substr(0, blank))](
+                                      std::uint64_t offset, std::size_t length) {
+                           return self->read_piece(p, identity, offset, length);
+                       }};
+}
+
+Task<Outcome<std::string>> SandboxPlace::read_piece(OpenParams p, std::string identity, std::uint64_t offset,
+                                                    std::size_t length)
+{
+    const auto self = shared_from_this();
+    const auto rules = co_await govern(p.sandbox, p.path, Touch::Read);
+    if (!rules) co_return std::unexpected(rules.error());
+    co_return told(co_await run(*rules, {.text = kPiece,
+                                         .arguments = {p.path, std::move(identity), std::to_string(offset),
+                                                       std::to_string(length)}}));
 }
 
 Task<Outcome<void>> SandboxPlace::write(WriteFileParams p)
@@ -344,7 +403,7 @@ Task<Outcome<void>> SandboxPlace::make_directory(PathParams p)
     co_return Outcome<void>{};
 }
 
-Task<Outcome<void>> SandboxPlace::remove(PathParams p)
+Task<Outcome<void>> SandboxPlace::remove(PathParams p, std::stop_token)
 {
     const auto rules = co_await govern(p.sandbox, p.path, Touch::Write);
     if (!rules) co_return std::unexpected(rules.error());
@@ -372,7 +431,7 @@ Task<Outcome<std::vector<files::Entry>>> SandboxPlace::list(PathParams p)
     co_return out;
 }
 
-Task<Outcome<void>> SandboxPlace::copy(CopyParams p)
+Task<Outcome<void>> SandboxPlace::copy(CopyParams p, std::stop_token)
 {
     const auto rules = co_await govern(p.sandbox, p.from, Touch::Read);
     if (!rules) co_return std::unexpected(rules.error());
@@ -382,7 +441,7 @@ Task<Outcome<void>> SandboxPlace::copy(CopyParams p)
     co_return Outcome<void>{};
 }
 
-Task<Outcome<files::WalkResult>> SandboxPlace::walk(WalkParams p)
+Task<Outcome<files::WalkResult>> SandboxPlace::walk(WalkParams p, std::stop_token)
 {
     const auto rules = co_await govern(p.sandbox, p.path, Touch::Read);
     if (!rules) co_return std::unexpected(rules.error());

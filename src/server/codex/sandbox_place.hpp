@@ -43,11 +43,11 @@ public:
     Task<Outcome<std::string>> read(PathParams params) override;
     Task<Outcome<void>> write(WriteFileParams params) override;
     Task<Outcome<void>> make_directory(PathParams params) override;
-    Task<Outcome<void>> remove(PathParams params) override;
+    Task<Outcome<void>> remove(PathParams params, std::stop_token left) override;
     Task<Outcome<std::vector<files::Entry>>> list(PathParams params) override;
-    Task<Outcome<void>> copy(CopyParams params) override;
-    Task<Outcome<files::WalkResult>> walk(WalkParams params) override;
-    Task<Outcome<UniqueFd>> open(OpenParams params) override;
+    Task<Outcome<void>> copy(CopyParams params, std::stop_token left) override;
+    Task<Outcome<files::WalkResult>> walk(WalkParams params, std::stop_token left) override;
+    Task<Outcome<OpenFile>> open(OpenParams params) override;
     [[nodiscard]] std::shared_ptr<Watcher> watcher(boost::asio::any_io_executor loop, Fire fire) override;
     Task<void> leave() override;
 
@@ -66,6 +66,11 @@ private:
     /// A small command under the rules; what it printed.
     Task<Result<std::string>> run(const Narrowed& rules, Script script);
     Task<Result<UniqueFd>> open_to_read(const Narrowed& rules, std::string path, bool follow);
+    /// A descriptor of what the rules show in part cannot leave the sandbox: its bytes do, as they are asked
+    /// for.
+    Task<Result<OpenFile>> open_in_pieces(const Narrowed& rules, OpenParams params);
+    Task<Outcome<std::string>> read_piece(OpenParams params, std::string identity, std::uint64_t offset,
+                                          std::size_t length);
     Task<Status> refuse_links(std::string path);
     Task<void> release(std::vector<std::string> names);
 

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace berth::codex {
@@ -13,6 +14,7 @@ constexpr std::size_t kCut = std::size_t{32} << 20; ///< as the script has it
 struct Child {
     bool directory = false;
     bool regular = false;
+    std::string identity; ///< empty: not told
 };
 /// Of each directory, by its path below the root of the walk.
 using Tree = std::map<std::string, std::map<std::string, Child>, std::less<>>;
@@ -27,14 +29,15 @@ Tree read_tree(std::string_view text)
         const auto kind = text.substr(at, kind_end - at);
         const auto path = text.substr(kind_end + 1, path_end - kind_end - 1);
         at = path_end + 1;
-        if (kind.size() != 2 || path.empty()) continue;
+        if (kind.size() < 2 || path.empty()) continue;
         const auto slash = path.rfind('/');
         const auto parent = slash == path.npos ? std::string_view{} : path.substr(0, slash);
         const auto name = slash == path.npos ? path : path.substr(slash + 1);
         // Links to files are never told; those to directories look like one only where they are followed.
         const bool link = kind[0] == 'L';
-        out[std::string(parent)].emplace(
-            name, Child{.directory = kind[1] == 'd', .regular = kind[1] == 'f' && !link});
+        out[std::string(parent)].emplace(name, Child{.directory = kind[1] == 'd',
+                                                     .regular = kind[1] == 'f' && !link,
+                                                     .identity = std::string(kind.substr(2))});
     }
     return out;
 }
@@ -49,6 +52,7 @@ files::WalkResult walk_found(const WalkParams& params, std::string_view found,
     out.truncated = found.size() >= kCut;
     const std::string top = params.path == "/" ? "" : params.path;
     std::deque<std::pair<std::string, std::int64_t>> queue{{std::string{}, 0}};
+    std::set<std::string, std::less<>> entered;
     std::int64_t directories = 0;
     std::size_t bytes = 0;
     while (!queue.empty()) {
@@ -73,7 +77,9 @@ files::WalkResult walk_found(const WalkParams& params, std::string_view found,
             }
             out.items.push_back({.path = path, .directory = child.directory});
             const bool pruned = params.prune_hidden && name.starts_with('.');
-            if (child.directory && !pruned && depth + 1 <= params.max_depth)
+            if (!child.directory || pruned || depth + 1 > params.max_depth) continue;
+            // By whatever names a directory is reached, it is entered once.
+            if (child.identity.empty() || entered.insert(child.identity).second)
                 queue.emplace_back(below, depth + 1);
         }
     }

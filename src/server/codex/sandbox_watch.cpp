@@ -47,11 +47,7 @@ public:
             good = (co_await watch(begun.back(), spot->first, system_clock().steady())).has_value();
         }
         // What came before that was not seen by it.
-        Looker again({backend_, handle_, spec_});
-        for (const auto& path : params.missing) {
-            const auto seen = co_await again.look(path);
-            good = good && seen && seen->missing;
-        }
+        good = good && !co_await any_there(params.missing);
         if (!good) {
             live_.erase(params.id);
             for (auto& name : begun) (void)co_await backend_.unwatch(std::move(name));
@@ -59,7 +55,8 @@ public:
         }
         auto name = begun.begin();
         for (const auto& [directory, names] : spots)
-            asio::co_spawn(loop_, follow(self, params.id, *name++, directory, names), asio::detached);
+            asio::co_spawn(loop_, follow(self, {params.id, *name++, directory, names, params.missing}),
+                           asio::detached);
         co_return true;
     }
 
@@ -94,21 +91,42 @@ private:
         co_return co_await backend_.watch(handle_, name, {.path = directory, .user = {}}, until);
     }
 
-    static Task<void> follow(std::shared_ptr<SandboxWatcher> self, std::int64_t id, std::string watch,
-                             std::string directory, std::set<std::string> names)
+    struct Followed {
+        std::int64_t id;
+        std::string watch;
+        std::string directory;
+        std::set<std::string> names;
+        std::vector<std::string> missing; ///< of all of the client's watch
+    };
+
+    static Task<void> follow(std::shared_ptr<SandboxWatcher> self, Followed what)
     {
-        while (self->fire_ && self->live_.contains(id)) {
-            const auto changes = co_await self->watch(watch, directory, system_clock().steady() + kRound);
+        while (self->fire_ && self->live_.contains(what.id)) {
+            const auto changes =
+                co_await self->watch(what.watch, what.directory, system_clock().steady() + kRound);
             if (!changes) break;
-            const bool hit = std::ranges::any_of(*changes, [&](const FileChange& change) {
+            bool hit = std::ranges::any_of(*changes, [&](const FileChange& change) {
                 return change.kind == FileChange::Kind::Overflow ||
-                       names.contains(change.path.substr(0, change.path.find('/')));
+                       what.names.contains(change.path.substr(0, change.path.find('/')));
             });
+            // Another directory may have taken the place of the one that is watched, without a word there.
+            if (changes->empty()) hit = co_await self->any_there(what.missing);
             if (!hit) continue;
-            if (self->live_.erase(id) > 0 && self->fire_) self->fire_(id);
+            if (self->live_.erase(what.id) > 0 && self->fire_) self->fire_(what.id);
             break;
         }
-        (void)co_await self->backend_.unwatch(watch);
+        (void)co_await self->backend_.unwatch(what.watch);
+    }
+
+    /// What cannot be looked at may be there.
+    Task<bool> any_there(const std::vector<std::string>& paths)
+    {
+        Looker looker({backend_, handle_, spec_});
+        for (const auto& path : paths) {
+            const auto seen = co_await looker.look(path);
+            if (!seen || !seen->missing) co_return true;
+        }
+        co_return false;
     }
 
     asio::any_io_executor loop_;

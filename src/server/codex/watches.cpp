@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -19,18 +20,33 @@ constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kMaxWatches = 256;
 constexpr std::size_t kMaxSteps = 2048; ///< directories that are looked for above the paths of one watch
 
-/// The nearest directory above `path` that exists, and the name in it that leads to `path`.
-std::pair<UniqueFd, std::string> nearest_directory(const std::string& path)
+/// `path` becomes the directory it lies in; what it was called there.
+std::string take_name(std::string& path)
 {
-    std::string name;
-    for (std::string there = path; !there.empty();) {
-        const auto slash = there.rfind('/');
-        name = there.substr(slash + 1);
-        there.resize(slash);
-        UniqueFd fd(::open(there.empty() ? "/" : there.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-        if (fd) return {std::move(fd), name};
-    }
-    return {};
+    const auto slash = path.rfind('/');
+    std::string name = path.substr(slash + 1);
+    path.resize(slash);
+    return name;
+}
+
+/// As take_name() leaves it: the root is empty.
+UniqueFd open_directory(const std::string& path)
+{
+    return UniqueFd(::open(path.empty() ? "/" : path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+std::string path_of(int directory)
+{
+    char buffer[PATH_MAX];
+    const auto link = fmt::format("/proc/thread-self/fd/{}", directory);
+    const ssize_t n = ::readlink(link.c_str(), &buffer[0], sizeof buffer);
+    if (n <= 1 || buffer[0] != '/') return {};
+    return {&buffer[0], static_cast<std::size_t>(n)};
+}
+
+bool is_there(int directory, const std::string& name)
+{
+    return ::faccessat(directory, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 } // namespace
@@ -64,18 +80,46 @@ Task<bool> Watches::add(WatchParams params)
     if (!free(params.id) || static_cast<std::size_t>(steps) > kMaxSteps) co_return false;
     if (!co_await shown_(params) || !fire_ || !free(params.id)) co_return false;
     Watch watch{.id = params.id};
-    const auto follow = [&](const std::string& path) {
-        auto [directory, name] = nearest_directory(path);
-        const auto number = directory ? inotify_.add(directory.get()) : fail(Code::NotFound, "no directory");
-        if (number) watch.names[*number].push_back(name);
-        return number.has_value();
-    };
     bool good = true;
-    for (const auto& path : params.missing) good = good && ::access(path.c_str(), F_OK) != 0 && follow(path);
-    good = good && follow(params.present);
+    for (const auto& path : params.missing) good = good && follow(path, true, watch);
+    good = good && follow(params.present, false, watch);
     if (good) watches_.push_back(watch);
     if (!good) drop(watch);
     co_return good;
+}
+
+bool Watches::follow(const std::string& path, bool missing, Watch& watch) const
+{
+    std::string there = path;
+    std::string name;
+    UniqueFd nearest;
+    while (!nearest && !there.empty()) {
+        name = take_name(there);
+        nearest = open_directory(there);
+    }
+    const auto number = nearest ? inotify_.add(nearest.get()) : fail(Code::NotFound, "no directory");
+    if (!number) return false;
+    watch.names[*number].push_back(name);
+    // It came before we watched; or it is a link to what is missing, and what is made there shows elsewhere.
+    if (missing && is_there(nearest.get(), name)) return false;
+    const std::string real = path_of(nearest.get());
+    return follow_above(there, watch) && (real == there || follow_above(real, watch));
+}
+
+/// A directory that takes the place of one that is followed is another one: its name is followed as well.
+bool Watches::follow_above(std::string path, Watch& watch) const
+{
+    while (!path.empty()) {
+        if (++watch.steps > kMaxSteps) return false;
+        const std::string name = take_name(path);
+        const auto directory = open_directory(path);
+        if (!directory) continue;
+        const auto number = inotify_.add(directory.get());
+        if (number) watch.names[*number].push_back(name);
+        // Not every user may read all that is above his own.
+        if (!number && number.error().sys.value() != EACCES) return false;
+    }
+    return true;
 }
 
 /// What no other watch needs is not watched any more: the kernel's budget is everybody's.

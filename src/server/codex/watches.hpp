@@ -13,7 +13,8 @@
 
 namespace berth::codex {
 
-/// On this host. A watch follows the nearest directory above each path that exists.
+/// On this host. A watch follows every directory above each path that exists, for any of them may be
+/// replaced.
 class Watches final : public Watcher, public std::enable_shared_from_this<Watches> {
 public:
     /// Whether all of these may be looked for: what a client is not shown, a watch must not tell it.
@@ -29,9 +30,13 @@ private:
     struct Watch {
         std::int64_t id = 0;
         std::map<int, std::vector<std::string>> names; ///< of a directory: which of its names; empty: any
+        std::size_t steps = 0;                         ///< upwards, so far
     };
     Watches(boost::asio::any_io_executor loop, sys::Inotify inotify, Fire fire, Shown shown);
     [[nodiscard]] bool free(std::int64_t id) const;
+    /// False: there is no way to follow it.
+    bool follow(const std::string& path, bool missing, Watch& watch) const;
+    bool follow_above(std::string path, Watch& watch) const;
     Task<void> run();
     void drop(const Watch& gone) const;
 

@@ -44,6 +44,14 @@ TEST(WalkFound, LeavesOutLinksToFilesAndWhatIsNeitherFileNorDirectory)
     EXPECT_EQ(paths(walk_found(params(), text, nothing_hidden)), std::vector<std::string>{"/ws/followed"});
 }
 
+TEST(WalkFound, EntersEachDirectoryOnceAndTellsEveryLink)
+{
+    const auto text = line(".d8:1", "a") + line(".d8:2", "a/b") + line(".f8:3", "a/f") + line("Ld8:1", "z") +
+                      line(".d8:2", "z/b") + line(".f8:3", "z/f") + line("Ld", "a/b/l") + line("Ld", "z");
+    EXPECT_EQ(paths(walk_found(params(), text, nothing_hidden)),
+              (std::vector<std::string>{"/ws/a", "/ws/z", "/ws/a/b", "/ws/a/f", "/ws/a/b/l"}));
+}
+
 TEST(WalkFound, StopsAtEachBound)
 {
     const auto text =

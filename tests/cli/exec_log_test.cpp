@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <span>
 #include <sstream>
 
 #include "base/json.hpp"
@@ -27,6 +28,15 @@ std::string numbers(int last)
 }
 
 TEST(ExecLog, OfACommandThatWasNotStartedSaysWhy)
+/// How many bytes an event holds, which are in base64.
+std::size_t bytes_of(const json::Object& event)
+{
+    const auto* data = event.if_contains("data");
+    if (data == nullptr) return 0;
+    const std::string_view text = data->as_string();
+    return text.size() / 4 * 3 - static_cast<std::size_t>(std::ranges::count(text, '='));
+}
+
 {
     const Box box;
     EXPECT_EQ(box.exec({}, {"no-such-program"}).code, 127);
@@ -82,10 +92,7 @@ TEST(ExecLog, IsReadInPiecesWithoutALineLostOrDoubled)
     std::size_t before = 0;
     for (std::string line; std::getline(lines, line);) {
         const auto event = json::parse(line)->as_object();
-        if (const auto* data = event.if_contains("data")) {
-            const std::string_view text = data->as_string();
-            before += text.size() / 4 * 3 - static_cast<std::size_t>(std::ranges::count(text, '='));
-        }
+        before += bytes_of(event);
         const auto seq = event.at("seq").to_number<std::uint64_t>();
         EXPECT_TRUE(box.logs({"--after", std::to_string(seq)}).out == all.substr(before))
             << line.substr(0, 60);
@@ -134,6 +141,33 @@ TEST(ExecLog, TellsItsGaps)
 }
 
 TEST(ExecLog, OfADetachedOneEndsWhenItsTimeIsOver)
+TEST(ExecLog, IsGoneOnWithBehindEveryEventBesideAGapToo)
+{
+    const Box box;
+    const auto started = box.exec({"--log-limit", "64KiB", "--detach"},
+                                  {"sh", "-c", "seq 1 90000; echo end >&2; seq 1 90000"});
+    ASSERT_EQ(started.code, 0) << started.err;
+    ASSERT_EQ(box.logs({"--follow"}).code, 0);
+    const auto whole = box.logs({"--json"}).out;
+    ASSERT_THAT(whole, HasSubstr(R"("event":"gap")"));
+    const auto rest = [](std::span<const json::Value> events) {
+        std::pair<std::size_t, std::uint64_t> kept_and_missing;
+        for (const auto& event : events) {
+            kept_and_missing.first += bytes_of(event.as_object());
+            if (const auto* gap = event.as_object().if_contains("bytes"))
+                kept_and_missing.second += gap->to_number<std::uint64_t>();
+        }
+        return kept_and_missing;
+    };
+    const auto events = json_lines(whole);
+    for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+        const auto seq = events[i].at("seq").to_number<std::uint64_t>();
+        EXPECT_GT(events[i + 1].at("seq").to_number<std::uint64_t>(), seq);
+        const auto later = json_lines(box.logs({"--json", "--after", std::to_string(seq)}).out);
+        EXPECT_EQ(rest(later), rest(std::span(events).subspan(i + 1))) << i;
+    }
+}
+
 {
     const Box box;
     const auto started = box.exec({"--detach", "--timeout", "2s"}, {"sh", "-c", "echo begun; sleep 300"});

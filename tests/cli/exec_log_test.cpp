@@ -17,6 +17,7 @@
 namespace berth::test {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -27,7 +28,6 @@ std::string numbers(int last)
     return out;
 }
 
-TEST(ExecLog, OfACommandThatWasNotStartedSaysWhy)
 /// How many bytes an event holds, which are in base64.
 std::size_t bytes_of(const json::Object& event)
 {
@@ -37,6 +37,7 @@ std::size_t bytes_of(const json::Object& event)
     return text.size() / 4 * 3 - static_cast<std::size_t>(std::ranges::count(text, '='));
 }
 
+TEST(ExecLog, OfACommandThatWasNotStartedSaysWhy)
 {
     const Box box;
     EXPECT_EQ(box.exec({}, {"no-such-program"}).code, 127);
@@ -140,7 +141,6 @@ TEST(ExecLog, TellsItsGaps)
     EXPECT_THAT(box.logs().err, HasSubstr("bytes of output are missing here"));
 }
 
-TEST(ExecLog, OfADetachedOneEndsWhenItsTimeIsOver)
 TEST(ExecLog, IsGoneOnWithBehindEveryEventBesideAGapToo)
 {
     const Box box;
@@ -168,6 +168,7 @@ TEST(ExecLog, IsGoneOnWithBehindEveryEventBesideAGapToo)
     }
 }
 
+TEST(ExecLog, OfADetachedOneEndsWhenItsTimeIsOver)
 {
     const Box box;
     const auto started = box.exec({"--detach", "--timeout", "2s"}, {"sh", "-c", "echo begun; sleep 300"});
@@ -245,6 +246,26 @@ TEST(ExecLog, OfAYieldThatEndsInTimeHasTheExitCode)
     EXPECT_THAT(cut.out, ::testing::StartsWith("10000 lines in all\n1\n2\n"));
     EXPECT_THAT(cut.out, HasSubstr("bytes left out"));
     EXPECT_THAT(cut.out, ::testing::EndsWith("10000\n"));
+}
+
+TEST(ExecLog, OfAYieldTellsWhatTheLogDoesNotHold)
+{
+    const Box box;
+    // It prints all before it is looked at.
+    const auto started =
+        box.exec({"--detach", "-i", "--log-limit", "64KiB"}, {"sh", "-c", "seq 100000; cat"});
+    ASSERT_EQ(started.code, 0) << started.err;
+    const std::string exec = trimmed(started.out);
+    const auto ended = berth({"input", box.id(), exec, "--close", "--yield", "20s"});
+    EXPECT_EQ(ended.code, 0);
+    EXPECT_THAT(ended.out, ContainsRegex("\n\\[berth: [0-9]+ bytes of output are missing here\\]\n"));
+    EXPECT_THAT(ended.err, ContainsRegex("berth: [0-9]+ bytes of output are missing in it"));
+    // Whoever starts it may be quick enough to miss nothing.
+    const auto turn = box.exec({"--yield", "20s", "--log-limit", "64KiB"}, {"seq", "400000"});
+    EXPECT_EQ(turn.code, 0);
+    const bool whole = turn.out == numbers(400'000);
+    EXPECT_NE(whole, turn.err.contains("bytes of output are missing in it")) << turn.err;
+    EXPECT_NE(whole, turn.out.contains("bytes of output are missing here]"));
 }
 
 TEST(ExecLog, OfAYieldRunsOnInWords)

@@ -26,6 +26,32 @@ TEST_F(Again, LabelsOfTheNewestWordCount)
 
 TEST_F(Again, TheNewestWordOnItsIdleTimeCountsAndSilenceIsNone)
 {
+TEST_F(Again, TheNewestNameOfAKeyCounts)
+{
+    const auto id = create({"--key", "demo"});
+    EXPECT_EQ(create({"--key", "demo", "--name", "first"}), id);
+    EXPECT_EQ(create({"--key", "demo", "--name", "second"}), id);
+    EXPECT_EQ(create({"--key", "demo"}), id);
+    EXPECT_EQ(document({"inspect", "second"}).at("id").as_string(), id);
+    EXPECT_EQ(berth({"inspect", "first"}).code, 3);
+    EXPECT_EQ(events_of("berth.sandbox_renamed"), 2u);
+}
+
+TEST_F(Again, TheNameOfAnotherIsNotTaken)
+{
+    const auto other = create({"--name", "bar"}), id = create({"--key", "demo"});
+    for (const Words& more : {Words{}, Words{"--env", "A=1"}}) {
+        Words words{"create", "--key", "demo", "--name", "bar"};
+        words.insert(words.end(), more.begin(), more.end());
+        const auto refused = berth(words);
+        EXPECT_EQ(refused.code, 4);
+        EXPECT_EQ(refused.err,
+                  "berth: the name 'bar' is that of " + other + ", and the key 'demo' that of " + id + "\n");
+    }
+    EXPECT_EQ(document({"inspect", "demo"}).at("id").as_string(), id);
+    EXPECT_EQ(document({"inspect", "bar"}).at("id").as_string(), other);
+}
+
     const auto id = create({"--key", "demo", "--idle", "1h", "--on-idle", "destroy"});
     EXPECT_EQ(create({"--key", "demo", "--idle", "2h"}), id);
     EXPECT_EQ(create({"--key", "demo", "--lifetime", "8h"}), id);

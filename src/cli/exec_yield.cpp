@@ -55,7 +55,7 @@ Result<int> run_yielding(Berth& berth, const Common& common, const std::string& 
     if (minded && !answer.status) leave_minder(berth.data(), acquired.record.id(), answer.exec);
     if (common.json) {
         auto document = documents::yielded(acquired.record.id(), answer);
-        document["outcome"] = to_string(acquired.tier);
+        for (auto& member : documents::outcome(acquired)) document[member.key()] = std::move(member.value());
         std::cout << json::dump(document) << std::endl;
     } else {
         std::cout << answer.output << std::flush;

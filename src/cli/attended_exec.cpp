@@ -10,6 +10,7 @@
 #include "cli/event_json.hpp"
 #include "cli/exec_options.hpp"
 #include "cli/exec_stream.hpp"
+#include "lifecycle/documents.hpp"
 #include "sys/pty.hpp"
 
 namespace berth::cli {
@@ -77,15 +78,8 @@ Result<int> attended_exec(Berth& berth, const Common& common, const std::string&
 
 std::string exec_line(const Acquired& acquired, const std::string& exec)
 {
-    json::Object line;
-    line["event"] = "exec";
-    line["exec"] = exec;
-    line["sandbox"] = acquired.record.id();
-    line["outcome"] = to_string(acquired.tier);
-    if (!acquired.snapshot.empty()) line["snapshot"] = acquired.snapshot;
-    json::Array notes;
-    for (const auto& note : acquired.notes) notes.emplace_back(note);
-    if (!notes.empty()) line["notes"] = std::move(notes);
+    json::Object line{{"event", "exec"}, {"exec", exec}, {"sandbox", acquired.record.id()}};
+    for (auto& member : documents::outcome(acquired)) line[member.key()] = std::move(member.value());
     return json::dump(line) + "\n";
 }
 

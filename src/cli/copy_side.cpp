@@ -19,11 +19,12 @@ std::string working_directory(const SandboxSpec& spec)
 
 Result<SandboxSide> SandboxSide::open(Held& held, const CopyPath& where, const std::string& user)
 {
-    BERTH_TRY(const auto record, held.use(where.ref));
+    BERTH_TRY(auto acquired, held.use(where.ref));
+    const auto& record = acquired.record;
     BERTH_TRY(auto* const backend, held.berth().backend(record.backend));
     const std::string path =
         where.path.starts_with('/') ? where.path : join(working_directory(record.spec), where.path);
-    return SandboxSide(held, *backend, Lifecycle::handle(record), path, user);
+    return SandboxSide(held, *backend, std::move(acquired), path, user);
 }
 
 Result<bool> SandboxSide::directory_at(const std::string& path) const

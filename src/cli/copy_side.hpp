@@ -12,6 +12,8 @@ public:
     [[nodiscard]] static Result<SandboxSide> open(Held& held, const CopyPath& where, const std::string& user);
 
     [[nodiscard]] const std::string& path() const { return path_; }
+    /// How the sandbox was come by.
+    [[nodiscard]] const Acquired& acquired() const { return acquired_; }
     /// Links followed. What is not there is none.
     [[nodiscard]] Result<bool> is_directory() const;
 
@@ -29,15 +31,16 @@ public:
     [[nodiscard]] Status named(Status done, std::string_view what) const;
 
 private:
-    SandboxSide(Held& held, Backend& backend, SandboxHandle sandbox, std::string path, std::string user)
-        : held_(&held), backend_(&backend), sandbox_(std::move(sandbox)), path_(std::move(path)),
-          user_(std::move(user))
+    SandboxSide(Held& held, Backend& backend, Acquired acquired, std::string path, std::string user)
+        : held_(&held), backend_(&backend), acquired_(std::move(acquired)),
+          sandbox_(Lifecycle::handle(acquired_.record)), path_(std::move(path)), user_(std::move(user))
     {
     }
     [[nodiscard]] Result<bool> directory_at(const std::string& path) const;
 
     Held* held_;
     Backend* backend_;
+    Acquired acquired_;
     SandboxHandle sandbox_;
     std::string path_;
     std::string user_;

@@ -16,10 +16,12 @@
 #include "cli/app.hpp"
 #include "cli/copy_path.hpp"
 #include "cli/copy_side.hpp"
+#include "cli/exec_options.hpp"
 #include "cli/host_copy.hpp"
 #include "cli/progress.hpp"
 #include "cli/session.hpp"
 #include "cli/verbs.hpp"
+#include "lifecycle/documents.hpp"
 
 namespace berth::cli {
 
@@ -52,18 +54,20 @@ Result<ArchiveLimits> limits_of(const Options& o)
 /// One copy, from one side to the other.
 class Copy {
 public:
-    Copy(Berth& berth, CopyPath from, CopyPath to, std::string user, ArchiveLimits limits)
-        : held_(berth), from_(std::move(from)), to_(std::move(to)), user_(std::move(user)), limits_(limits)
+    Copy(Berth& berth, const Common& common, CopyPath from, CopyPath to, std::string user,
+         ArchiveLimits limits)
+        : held_(berth), common_(common), from_(std::move(from)), to_(std::move(to)), user_(std::move(user)),
+          limits_(limits)
     {
     }
 
     Status run()
     {
         if (from_.kind == Kind::Sandbox) {
-            BERTH_TRY(source_, SandboxSide::open(held_, from_, user_));
+            BERTH_TRY(source_, open(from_));
         }
         if (to_.kind == Kind::Sandbox) {
-            BERTH_TRY(target_, SandboxSide::open(held_, to_, user_));
+            BERTH_TRY(target_, open(to_));
         }
         if (source_ && target_) return across();
         if (source_ && to_.kind == Kind::Host) return out();
@@ -72,8 +76,17 @@ public:
     }
 
     [[nodiscard]] Progress& progress() { return progress_; }
+    [[nodiscard]] const std::optional<SandboxSide>& source() const { return source_; }
+    [[nodiscard]] const std::optional<SandboxSide>& target() const { return target_; }
 
 private:
+    Result<SandboxSide> open(const CopyPath& where)
+    {
+        BERTH_TRY(auto side, SandboxSide::open(held_, where, user_));
+        if (!common_.json) say_unless_attached(side.acquired()); // else the summary tells it
+        return side;
+    }
+
     [[nodiscard]] ByteSource counted(ByteSource source)
     {
         return [this, source = std::move(source)]() -> Result<std::string> {
@@ -223,12 +236,22 @@ private:
     }
 
     Held held_;
+    const Common& common_;
     CopyPath from_, to_;
     std::string user_;
     ArchiveLimits limits_;
     std::optional<SandboxSide> source_, target_;
     Progress progress_;
 };
+
+/// How the sandbox of a side was come by; null where it is none.
+json::Value side_json(const std::optional<SandboxSide>& side)
+{
+    if (!side) return nullptr;
+    auto out = documents::outcome(side->acquired());
+    out["sandbox"] = side->acquired().record.id();
+    return out;
+}
 
 Status run(const Options& o)
 {
@@ -239,11 +262,13 @@ Status run(const Options& o)
         return fail(Code::Invalid, "one side must be in a sandbox, written like SANDBOX:/path");
     BERTH_TRY(const auto berth, open_berth(o.common));
     const bool streams = to.kind == Kind::Stream;
-    Copy copy(*berth, std::move(from), std::move(to), o.user, limits);
+    Copy copy(*berth, o.common, std::move(from), std::move(to), o.user, limits);
     BERTH_CHECK(copy.run());
     if (!o.common.json) return {};
     const json::Object summary{{"from", o.from},
                                {"to", o.to},
+                               {"source", side_json(copy.source())},
+                               {"target", side_json(copy.target())},
                                {"stream_bytes", copy.progress().bytes()},
                                {"elapsed_ns", copy.progress().elapsed().count()}};
     (streams ? std::cerr : std::cout) << json::dump(summary) << std::endl;

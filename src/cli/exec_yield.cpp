@@ -38,6 +38,11 @@ Result<YieldWish> read_yield(const YieldOptions& options)
     return wish;
 }
 
+std::string missing_in_turn(std::string_view bytes)
+{
+    return fmt::format("{} bytes of output are missing in it: the log does not hold them", bytes);
+}
+
 Result<int> run_yielding(Berth& berth, const Common& common, const std::string& ref, ExecSpec exec,
                          const YieldOptions& options)
 {
@@ -50,10 +55,11 @@ Result<int> run_yielding(Berth& berth, const Common& common, const std::string& 
     if (minded && !answer.status) leave_minder(berth.data(), acquired.record.id(), answer.exec);
     if (common.json) {
         auto document = documents::yielded(acquired.record.id(), answer);
-        document["outcome"] = to_string(acquired.tier);
+        for (auto& member : documents::outcome(acquired)) document[member.key()] = std::move(member.value());
         std::cout << json::dump(document) << std::endl;
     } else {
         std::cout << answer.output << std::flush;
+        if (answer.missing > 0) say(missing_in_turn(std::to_string(answer.missing)));
         if (answer.original_tokens) say(fmt::format("about {} tokens of output", *answer.original_tokens));
         if (!answer.status)
             say(fmt::format("{} runs on: berth logs {} {} --follow{}", answer.exec, acquired.record.id(),

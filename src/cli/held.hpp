@@ -14,8 +14,8 @@ class Held {
 public:
     explicit Held(Berth& berth) : berth_(&berth) {}
 
-    /// Says how it was come by, unless it ran.
-    [[nodiscard]] Result<SandboxRecord> use(const std::string& ref);
+    /// How it was come by is for the caller to tell.
+    [[nodiscard]] Result<Acquired> use(const std::string& ref);
 
     template <class T> [[nodiscard]] T run(Task<T> work) { return berth_->run(beside(std::move(work))); }
 

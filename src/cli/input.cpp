@@ -137,6 +137,8 @@ Result<int> tell_turn(const Common& common, const json::Object& turn, std::size_
     const auto bytes = base64_decode(text);
     if (!bytes) return output.refuse("must be base64");
     std::cout << *bytes << std::flush;
+    BERTH_TRY(const auto missing, reader.find("missing_bytes"));
+    if (missing) say(missing_in_turn(json::dump(missing->value())));
     BERTH_TRY(const auto cut, reader.find("original_tokens"));
     if (cut) say(fmt::format("about {} tokens of output", json::dump(cut->value())));
     if (on) {

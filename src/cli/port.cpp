@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "cli/exec_options.hpp"
 #include "cli/forward.hpp"
 #include "cli/held.hpp"
 #include "cli/session.hpp"
@@ -14,9 +15,10 @@ Result<int> run(ForwardWish& wish)
     BERTH_CHECK(check(wish));
     BERTH_TRY(const auto berth, open_berth(wish.common));
     Held held(*berth);
-    BERTH_TRY(const auto record, held.use(wish.sandbox));
-    BERTH_TRY(auto* const backend, berth->backend(record.backend));
-    const auto handle = Lifecycle::handle(record);
+    BERTH_TRY(const auto acquired, held.use(wish.sandbox));
+    say_unless_attached(acquired);
+    BERTH_TRY(auto* const backend, berth->backend(acquired.record.backend));
+    const auto handle = Lifecycle::handle(acquired.record);
     wish.sandbox = handle.sandbox;
     const Dial dial = [backend, handle, port = wish.port] { return backend->dial(handle, port); };
     Connections connections;

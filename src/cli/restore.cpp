@@ -10,6 +10,8 @@
 #include "cli/verbs.hpp"
 #include "core/admit.hpp"
 #include "lifecycle/key.hpp"
+#include "lifecycle/payload.hpp"
+#include "lifecycle/taken.hpp"
 
 namespace berth::cli {
 
@@ -26,8 +28,8 @@ struct RestoreOptions {
 };
 
 /// As restore() would refuse it.
-Status check_backend(Berth& berth, const SnapshotRecord& snapshot, const RestoreWish& wish,
-                     const std::string& backend)
+Status check_restorable(Berth& berth, const SnapshotRecord& snapshot, const RestoreWish& wish,
+                        const std::string& backend)
 {
     BERTH_TRY(auto* const where, berth.backend(backend));
     const auto have = where->capabilities();
@@ -36,6 +38,7 @@ Status check_backend(Berth& berth, const SnapshotRecord& snapshot, const Restore
         return fail(Code::Unsupported, "snapshot {} is a {}: backend {} restores {}", snapshot.id,
                     snapshot.kind, backend,
                     kinds.empty() ? "none" : fmt::format("{}", fmt::join(kinds, ", ")));
+    BERTH_CHECK(payload::check(berth.lifecycle().snapshot_directory(), snapshot));
     if (backend == snapshot.backend) return {};
     SandboxSpec spec = snapshot.spec;
     if (wish.root) spec.root = *wish.root;
@@ -52,7 +55,11 @@ Result<int> pretend(Berth& berth, const RestoreOptions& o)
     const std::string on = in_place                 ? old->backend
                            : o.wish.backend.empty() ? snapshot.backend
                                                     : o.wish.backend;
-    BERTH_CHECK(check_backend(berth, snapshot, o.wish, on));
+    if (in_place && old->state == State::Attached)
+        return fail(Code::Denied, "sandbox {} is borrowed and cannot be replaced", old->id());
+    BERTH_CHECK(taken::check_new_name(berth.store(), o.wish.name));
+    BERTH_CHECK(taken::check_new_key(berth.store(), o.wish.key));
+    BERTH_CHECK(check_restorable(berth, snapshot, o.wish, on));
     if (!o.common.json) {
         say(in_place ? fmt::format("would replace the files of {} ({}) by those of {} and end its processes",
                                    old->id(), to_string(old->state), snapshot.id)

@@ -45,6 +45,7 @@ Result<json::Object> pretend(Berth& berth, const Common& common, const std::stri
     if (!common.json) say(fmt::format("would remove {} ({})", record.id(), describe(record, execs.size())));
     auto out = record_json(record);
     out["dry_run"] = true;
+    out["running_execs"] = execs.size();
     return out;
 }
 

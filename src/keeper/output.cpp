@@ -13,12 +13,12 @@ namespace berth::keeper {
 namespace {
 
 constexpr std::size_t kBuffer = 65536;
-constexpr u64 kPage = 4096;
+constexpr u64 kPage = kLogPage;
 constexpr u64 kTail = kPage; // of the index, kept for what is told last: gaps, exit, closed
 constexpr u64 kNoPromise = ~u64{0};
 constexpr u64 kHoleStep = 1 << 20;
 constexpr int kWidePipe = 1 << 20;
-constexpr std::size_t kMove = 262144; // at once, and so in one record, which is read at once
+constexpr std::size_t kMove = 262144; // at once
 constexpr int kSmallRead = 4096;
 constexpr u64 kRest = 200'000;       // ns, after a small read
 constexpr u64 kLongRest = 5'000'000; // ns, once the index is long
@@ -29,8 +29,6 @@ constexpr u64 kAwait = 500'000;      // ns, until a reader who attends is looked
 constexpr u64 kPtyBacklog = 131072;  // more than the kernel buffers for a terminal
 
 char buffer[kBuffer];
-
-constexpr u64 head_size(u64 limit) { return limit / 2 / kPage * kPage; }
 
 /// Room for one more record, and for the tail after it. False: the disk is full, and the tail is left alone.
 bool reserve(Exec& x)
@@ -66,6 +64,19 @@ bool append(Exec& x, Kind kind, u64 offset, std::uint32_t length, int status)
     ++x.records;
     wake_followers(x.id);
     return true;
+}
+
+/// Of `n` bytes that are in the file behind those told: how many have a record now.
+u64 tell_bytes(Exec& x, int stream, u64 n)
+{
+    u64 told = 0;
+    while (told < n && reserve(x)) {
+        const u64 part = record_bytes(x.limit, x.bytes[stream], n - told);
+        if (!append(x, kind_of(x, stream), x.bytes[stream], static_cast<std::uint32_t>(part), 0)) break;
+        x.bytes[stream] += part;
+        told += part;
+    }
+    return told;
 }
 
 /// Bytes [bytes, bytes + n) of the stream are gone.
@@ -150,15 +161,9 @@ bool store(Exec& x, int stream, std::size_t n)
         if (w <= 0) break;
         written += static_cast<std::size_t>(w);
     }
-    bool told = room && tell_gap(x, stream);
-    if (written != 0 && told)
-        told = append(x, kind_of(x, stream), x.bytes[stream], static_cast<std::uint32_t>(written), 0);
-    if (told)
-        x.bytes[stream] += written;
-    else
-        lose(x, stream, written); // stored, but no record says so: a gap, once the index grows again
-    if (written < n) lose(x, stream, n - written);
-    return told && written == n;
+    const u64 told = room && tell_gap(x, stream) ? tell_bytes(x, stream, written) : 0;
+    if (told < n) lose(x, stream, n - told); // what no record tells of is a gap, once the index grows again
+    return told == n;
 }
 
 /// What a busy command prints goes from its pipe into the file without a stop in our memory, and in larger
@@ -171,11 +176,9 @@ long move(Exec& x, int stream)
     const std::size_t most = x.limit < 8 * kMove ? kBuffer : kMove; // a small log is not to grow by leaps
     const long n = call(SYS_splice, x.source[stream], nullptr, x.log[stream], &at, most, SPLICE_F_NONBLOCK);
     if (n <= 0) return 0;
-    const auto size = static_cast<std::uint32_t>(n);
-    if (append(x, kind_of(x, stream), x.bytes[stream], size, 0)) {
-        x.bytes[stream] += size;
-    } else {
-        lose(x, stream, size); // as in store()
+    const auto size = static_cast<u64>(n);
+    if (const u64 told = tell_bytes(x, stream, size); told < size) {
+        lose(x, stream, size - told); // as in store()
         retry_at = steady_ns() + kRetry;
     }
     bound(x, stream);

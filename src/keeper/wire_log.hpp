@@ -53,6 +53,24 @@ constexpr int stream_of(Kind kind)
     return kind == Kind::Err ? 1 : -1;
 }
 
+inline constexpr std::uint64_t kLogPage = 4096; // a hole has whole ones
+
+/// How much of the beginning of a stream is kept.
+constexpr std::uint64_t head_size(std::uint64_t limit) { return limit / 2 / kLogPage * kLogPage; }
+
+/// How many of `size` bytes at `offset` one record may speak of. It is read as a whole or not at all, since
+/// it has one number: so none runs over the end of the head, and the one at the end of the gap is a small
+/// part of the tail.
+constexpr std::uint64_t record_bytes(std::uint64_t limit, std::uint64_t offset, std::uint64_t size)
+{
+    const std::uint64_t head = head_size(limit);
+    std::uint64_t most = limit / 16;
+    if (most < kLogPage) most = kLogPage;
+    if (most > kMaxRecordBytes) most = kMaxRecordBytes;
+    if (offset < head && most > head - offset) most = head - offset;
+    return size < most ? size : most;
+}
+
 constexpr bool good_head(const IndexHead& head)
 {
     if (head.magic != kIndexMagic) return false;

@@ -195,10 +195,8 @@ Result<std::vector<ExecEvent>> ExecFollower::take()
 Status ExecFollower::take_stream(const std::vector<Record>& records, std::size_t first, std::size_t last,
                                  std::vector<ExecEvent>& events)
 {
-    const Record& r = records[first];
-    const int stream = keeper::stream_of(r.kind);
-    const std::uint64_t sequence = position_ + last - 1;
-    const std::uint64_t begin = r.offset;
+    const int stream = keeper::stream_of(records[first].kind);
+    const std::uint64_t begin = records[first].offset;
     const std::uint64_t end = records[last - 1].offset + records[last - 1].length;
     if (begin < reached_[stream])
         return fail(Code::Internal, "record {} of an exec log goes back", position_ + first);
@@ -215,20 +213,24 @@ Status ExecFollower::take_stream(const std::vector<Record>& records, std::size_t
         BERTH_TRY(head, log_.head());
     }
     const std::uint64_t have = begin + bytes.size(); // less than `end` only after a crash of the machine
-    const std::uint64_t gap_end = std::clamp(head.gap_end[stream], begin, end);
-    const std::uint64_t gap_start = std::clamp(head.gap_start[stream], begin, gap_end);
-    const auto part = [&](std::uint64_t from, std::uint64_t to) {
-        const std::uint64_t there = std::clamp(have, from, to);
-        if (there > from) {
-            ExecEvent& event = add(events, sequence, r);
-            const bool whole = from == begin && there - from == bytes.size();
-            event.bytes = whole ? std::move(bytes) : bytes.substr(from - begin, there - from);
-        }
-        add_gap(events, sequence, r, to - there);
+    // A record has one number, with which a reader comes back behind it: it is there or it is not.
+    const auto gone = [&](const Record& r) {
+        const std::uint64_t to = r.offset + r.length;
+        return to > have || (r.offset < head.gap_end[stream] && to > head.gap_start[stream]);
     };
-    part(begin, gap_start);
-    add_gap(events, sequence, r, gap_end - gap_start);
-    part(gap_end, end);
+    for (std::size_t i = first; i < last;) {
+        const Record& r = records[i];
+        const bool missing = gone(r);
+        std::uint64_t size = 0;
+        do size += records[i++].length;
+        while (i < last && gone(records[i]) == missing);
+        const std::uint64_t sequence = position_ + i - 1;
+        if (missing)
+            add_gap(events, sequence, r, size);
+        else
+            add(events, sequence, r).bytes =
+                size == bytes.size() ? std::move(bytes) : bytes.substr(r.offset - begin, size);
+    }
     return {};
 }
 

@@ -27,8 +27,8 @@ public:
 
     /// What has come since: at least one event, or none when the time is over, the log has ended, or
     /// the keeper has just gone. Records next to one another are one event: its sequence number is that of
-    /// the last, so that `sequence + 1` is where to go on. A record the gap runs through gives several events
-    /// with one number.
+    /// the last, so that `sequence + 1` is where to go on, and no two events have the same. A record that the
+    /// gap runs through is a part of the gap.
     [[nodiscard]] Result<std::vector<ExecEvent>> next(Deadline until);
 
     /// What has come by now, without waiting for anything, not even the disk; nothing: only next() can tell.

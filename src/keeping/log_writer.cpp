@@ -14,7 +14,9 @@ namespace {
 using keeper::Kind;
 using keeper::Record;
 
-constexpr std::uint64_t kPage = 4096;
+using keeper::head_size;
+
+constexpr std::uint64_t kPage = keeper::kLogPage;
 constexpr std::uint64_t kHoleStep = 1 << 20;
 
 Status write_at(int fd, const void* bytes, std::size_t size, std::uint64_t at)
@@ -31,8 +33,6 @@ Status write_at(int fd, const void* bytes, std::size_t size, std::uint64_t at)
     }
     return {};
 }
-
-std::uint64_t head_size(std::uint64_t limit) { return limit / 2 / kPage * kPage; }
 
 } // namespace
 
@@ -95,7 +95,7 @@ Status LogWriter::output(Kind kind, std::string_view bytes)
     if (stream < 0 || log_.stream(stream) < 0)
         return fail(Code::Invalid, "output of a stream that the exec does not have");
     while (!bytes.empty()) {
-        const auto part = bytes.substr(0, keeper::kMaxRecordBytes);
+        const auto part = bytes.substr(0, keeper::record_bytes(limit_, bytes_[stream], bytes.size()));
         const auto size = static_cast<std::uint32_t>(part.size());
         if (!holes_ && bytes_[stream] >= limit_) {
             BERTH_CHECK(append(Kind::Gap, bytes_[stream], size, static_cast<int>(kind)));

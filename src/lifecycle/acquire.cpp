@@ -80,6 +80,16 @@ Retention newest_word(Retention known, const AcquireRequest& asked)
     return known;
 }
 
+/// Who is asked for by key and name is one sandbox; no other's name is taken away.
+Status name_is_free(Store& store, const std::string& name, const SandboxRecord& keyed)
+{
+    if (name.empty() || name == keyed.spec.name) return {};
+    BERTH_TRY(const auto named, store.list({.name = name, .limit = 1}));
+    if (named.empty()) return {};
+    return fail(Code::Conflict, "the name '{}' is that of {}, and the key '{}' that of {}",
+                printable(name, 60), named.front().id(), printable(keyed.key, 60), keyed.id());
+}
+
 /// The snapshot that its files begin with; empty: its template alone.
 std::string begins_with(const SandboxSpec& spec)
 {
@@ -340,6 +350,7 @@ Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
         if (!request.key.empty()) {
             BERTH_TRY(auto keyed, store.find_key(request.key));
             if (keyed) BERTH_CHECK(compare(store, *keyed));
+            if (keyed) BERTH_CHECK(name_is_free(store, name, *keyed));
             if (keyed || name.empty()) return keyed;
         }
         if (name.empty()) return std::optional<SandboxRecord>{};
@@ -369,6 +380,12 @@ Task<Result<Acquired>> Lifecycle::acquire(AcquireRequest request)
     if (labels != known->spec.labels) {
         known->spec.labels = std::move(labels);
         Events told{events::other(*known, "berth.sandbox_labels_changed")};
+        BERTH_CO_TRY(known, co_await stored([&](Store& store) { return store.update(*known, told); }));
+    }
+    // Nor is the name, where there is a key.
+    if (!name.empty() && name != known->spec.name) {
+        known->spec.name = name;
+        Events told{events::other(*known, "berth.sandbox_renamed", name)};
         BERTH_CO_TRY(known, co_await stored([&](Store& store) { return store.update(*known, told); }));
     }
     BERTH_CO_TRY(auto resumed, co_await resume_tiers(*known, request.on_loss));

@@ -16,6 +16,7 @@
 #include "lifecycle/lot.hpp"
 #include "lifecycle/payload.hpp"
 #include "lifecycle/stored.hpp"
+#include "lifecycle/taken.hpp"
 #include "lifecycle/tar_snapshot.hpp"
 #include "lifecycle/template_note.hpp"
 
@@ -196,13 +197,8 @@ Task<Result<std::optional<KeyLock>>> Lifecycle::new_names(std::string name, std:
     if (name.empty()) co_return held;
     for (const auto& one : all) BERTH_CO_CHECK(check_sandbox_name(one));
     BERTH_CO_TRY(held, co_await lock("name:" + name));
-    for (const auto& one : all) {
-        BERTH_CO_TRY(const auto taken,
-                     co_await stored([&](Store& s) { return s.list({.name = one, .limit = 1}); }));
-        if (!taken.empty())
-            co_return fail(Code::Conflict, "a sandbox named '{}' exists: {}", printable(one, 60),
-                           taken.front().id());
-    }
+    for (const auto& one : all)
+        BERTH_CO_CHECK(co_await stored([&](Store& s) { return taken::check_new_name(s, one); }));
     co_return held;
 }
 
@@ -250,6 +246,7 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     std::optional<KeyLock> key_held;
     if (!wish.key.empty()) {
         BERTH_CO_TRY(key_held, co_await lock("key:" + wish.key));
+        BERTH_CO_CHECK(co_await stored([&](Store& s) { return taken::check_new_key(s, wish.key); }));
     }
     record.spec.id = new_id(record.backend, record.spec, snapshot.id);
     record.spec_hash = spec_hash(record.spec);

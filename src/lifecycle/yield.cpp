@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
 
 #include "core/exec_reader.hpp"
 #include "core/write_id.hpp"
@@ -57,6 +58,13 @@ Task<Result<std::size_t>> type(Backend& backend, SandboxHandle sandbox, std::str
     co_return taken;
 }
 
+/// A turn is one text: without it the two sides of a gap would read as one line.
+std::string gap_line(const ExecEvent& gap)
+{
+    if (gap.gap_bytes == 0) return "\n[berth: output may be missing here]\n"; // nobody was connected
+    return fmt::format("\n[berth: {} bytes of output are missing here]\n", gap.gap_bytes);
+}
+
 Task<Result<Yielded>> collect_and_finish(Lifecycle& lifecycle, Backend& backend, SandboxRecord sandbox,
                                          std::string exec, std::uint64_t from, std::chrono::nanoseconds time,
                                          YieldWish wish, std::optional<ExitStatus> ended)
@@ -97,6 +105,7 @@ Task<Result<Yielded>> collect_output(Backend& backend, SandboxHandle sandbox, st
         BERTH_CO_TRY(const auto events, co_await reader.next(until));
         for (const auto& event : events) {
             output.add(event.bytes);
+            if (event.kind == ExecEvent::Kind::Gap) output.add(gap_line(event));
             answer.missing += event.gap_bytes;
             if (event.kind == ExecEvent::Kind::Exit) answer.status = event.status;
         }

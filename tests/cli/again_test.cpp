@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "cli/kept.hpp"
 
 namespace berth::test {
@@ -22,6 +24,32 @@ TEST_F(Again, LabelsOfTheNewestWordCount)
     EXPECT_EQ(labels.at("b").as_string(), "2");
     EXPECT_EQ(labels.at("c").as_string(), "2");
     EXPECT_EQ(events_of("berth.sandbox_labels_changed"), 1u);
+}
+
+TEST_F(Again, TheNewestNameOfAKeyCounts)
+{
+    const auto id = create({"--key", "demo"});
+    EXPECT_EQ(create({"--key", "demo", "--name", "first"}), id);
+    EXPECT_EQ(create({"--key", "demo", "--name", "second"}), id);
+    EXPECT_EQ(create({"--key", "demo"}), id);
+    EXPECT_EQ(document({"inspect", "second"}).at("id").as_string(), id);
+    EXPECT_EQ(berth({"inspect", "first"}).code, 3);
+    EXPECT_EQ(events_of("berth.sandbox_renamed"), 2u);
+}
+
+TEST_F(Again, TheNameOfAnotherIsNotTaken)
+{
+    const auto other = create({"--name", "bar"}), id = create({"--key", "demo"});
+    for (const Words& more : {Words{}, Words{"--env", "A=1"}}) {
+        Words words{"create", "--key", "demo", "--name", "bar"};
+        words.insert(words.end(), more.begin(), more.end());
+        const auto refused = berth(words);
+        EXPECT_EQ(refused.code, 4);
+        EXPECT_EQ(refused.err,
+                  "berth: the name 'bar' is that of " + other + ", and the key 'demo' that of " + id + "\n");
+    }
+    EXPECT_EQ(document({"inspect", "demo"}).at("id").as_string(), id);
+    EXPECT_EQ(document({"inspect", "bar"}).at("id").as_string(), other);
 }
 
 TEST_F(Again, TheNewestWordOnItsIdleTimeCountsAndSilenceIsNone)
@@ -45,6 +73,40 @@ TEST_F(Again, NeverTakesItsIdleTimeAndItsLifetimeBack)
     EXPECT_EQ(create({"--key", "demo", "--lifetime", "never"}), id);
     EXPECT_TRUE(document({"inspect", "demo"}).at("lifetime_seconds").is_null());
     EXPECT_EQ(events_of("berth.sandbox_retention_changed"), 2u);
+}
+
+TEST_F(Again, EveryDocumentTellsWhatWasLost)
+{
+    const auto id = create();
+    const auto snapshot = trimmed(berth({"snapshot", id, "--quiet"}).out);
+    const auto lose = [&] {
+        ASSERT_EQ(berth({"stop", id}).code, 0);
+        static int count = 0;
+        for (const auto& one : std::filesystem::directory_iterator(Place::here().state() + "/sandbox"))
+            if (one.path().filename().string().starts_with(id))
+                std::filesystem::rename(one.path(),
+                                        Place::here().dir(fmt::format("taken{}", ++count)) + "/it");
+    };
+    const auto expect_told = [&](const json::Value& told) {
+        EXPECT_EQ(told.at("outcome").as_string(), "restored");
+        EXPECT_EQ(told.at("snapshot").as_string(), snapshot);
+        EXPECT_TRUE(told.at("lost_seconds").is_number());
+        EXPECT_TRUE(told.at("unsynced_since").is_null());
+        EXPECT_EQ(told.at("notes").as_array().size(), 1u);
+    };
+    for (const Words& words :
+         {Words{"exec", "--json", id, "--", "true"}, Words{"exec", "--detach", "--json", id, "--", "true"},
+          Words{"exec", "--yield", "20s", "--json", id, "--", "true"}}) {
+        lose();
+        const auto ended = berth(words);
+        ASSERT_EQ(ended.code, 0) << ended.err;
+        expect_told(json_lines(ended.out).at(0));
+    }
+    lose();
+    const auto copied = document({"cp", id + ":/etc/hostname", Place::here().dir("copied")});
+    expect_told(copied.at("source"));
+    EXPECT_EQ(copied.at("source").at("sandbox").as_string(), id);
+    EXPECT_TRUE(copied.at("target").is_null());
 }
 
 TEST_F(Again, OfOneThatIsLostWithoutASnapshotSaysWhatHelps)

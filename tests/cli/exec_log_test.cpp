@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <span>
 #include <sstream>
 
 #include "base/json.hpp"
@@ -16,6 +17,7 @@
 namespace berth::test {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -24,6 +26,15 @@ std::string numbers(int last)
     std::string out;
     for (int i = 1; i <= last; ++i) out += std::to_string(i) + "\n";
     return out;
+}
+
+/// How many bytes an event holds, which are in base64.
+std::size_t bytes_of(const json::Object& event)
+{
+    const auto* data = event.if_contains("data");
+    if (data == nullptr) return 0;
+    const std::string_view text = data->as_string();
+    return text.size() / 4 * 3 - static_cast<std::size_t>(std::ranges::count(text, '='));
 }
 
 TEST(ExecLog, OfACommandThatWasNotStartedSaysWhy)
@@ -82,10 +93,7 @@ TEST(ExecLog, IsReadInPiecesWithoutALineLostOrDoubled)
     std::size_t before = 0;
     for (std::string line; std::getline(lines, line);) {
         const auto event = json::parse(line)->as_object();
-        if (const auto* data = event.if_contains("data")) {
-            const std::string_view text = data->as_string();
-            before += text.size() / 4 * 3 - static_cast<std::size_t>(std::ranges::count(text, '='));
-        }
+        before += bytes_of(event);
         const auto seq = event.at("seq").to_number<std::uint64_t>();
         EXPECT_TRUE(box.logs({"--after", std::to_string(seq)}).out == all.substr(before))
             << line.substr(0, 60);
@@ -131,6 +139,33 @@ TEST(ExecLog, TellsItsGaps)
     const auto all = box.logs({"--json"});
     EXPECT_THAT(all.out, HasSubstr(R"("event":"gap")"));
     EXPECT_THAT(box.logs().err, HasSubstr("bytes of output are missing here"));
+}
+
+TEST(ExecLog, IsGoneOnWithBehindEveryEventBesideAGapToo)
+{
+    const Box box;
+    const auto started = box.exec({"--log-limit", "64KiB", "--detach"},
+                                  {"sh", "-c", "seq 1 90000; echo end >&2; seq 1 90000"});
+    ASSERT_EQ(started.code, 0) << started.err;
+    ASSERT_EQ(box.logs({"--follow"}).code, 0);
+    const auto whole = box.logs({"--json"}).out;
+    ASSERT_THAT(whole, HasSubstr(R"("event":"gap")"));
+    const auto rest = [](std::span<const json::Value> events) {
+        std::pair<std::size_t, std::uint64_t> kept_and_missing;
+        for (const auto& event : events) {
+            kept_and_missing.first += bytes_of(event.as_object());
+            if (const auto* gap = event.as_object().if_contains("bytes"))
+                kept_and_missing.second += gap->to_number<std::uint64_t>();
+        }
+        return kept_and_missing;
+    };
+    const auto events = json_lines(whole);
+    for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+        const auto seq = events[i].at("seq").to_number<std::uint64_t>();
+        EXPECT_GT(events[i + 1].at("seq").to_number<std::uint64_t>(), seq);
+        const auto later = json_lines(box.logs({"--json", "--after", std::to_string(seq)}).out);
+        EXPECT_EQ(rest(later), rest(std::span(events).subspan(i + 1))) << i;
+    }
 }
 
 TEST(ExecLog, OfADetachedOneEndsWhenItsTimeIsOver)
@@ -211,6 +246,26 @@ TEST(ExecLog, OfAYieldThatEndsInTimeHasTheExitCode)
     EXPECT_THAT(cut.out, ::testing::StartsWith("10000 lines in all\n1\n2\n"));
     EXPECT_THAT(cut.out, HasSubstr("bytes left out"));
     EXPECT_THAT(cut.out, ::testing::EndsWith("10000\n"));
+}
+
+TEST(ExecLog, OfAYieldTellsWhatTheLogDoesNotHold)
+{
+    const Box box;
+    // It prints all before it is looked at.
+    const auto started =
+        box.exec({"--detach", "-i", "--log-limit", "64KiB"}, {"sh", "-c", "seq 100000; cat"});
+    ASSERT_EQ(started.code, 0) << started.err;
+    const std::string exec = trimmed(started.out);
+    const auto ended = berth({"input", box.id(), exec, "--close", "--yield", "20s"});
+    EXPECT_EQ(ended.code, 0);
+    EXPECT_THAT(ended.out, ContainsRegex("\n\\[berth: [0-9]+ bytes of output are missing here\\]\n"));
+    EXPECT_THAT(ended.err, ContainsRegex("berth: [0-9]+ bytes of output are missing in it"));
+    // Whoever starts it may be quick enough to miss nothing.
+    const auto turn = box.exec({"--yield", "20s", "--log-limit", "64KiB"}, {"seq", "400000"});
+    EXPECT_EQ(turn.code, 0);
+    const bool whole = turn.out == numbers(400'000);
+    EXPECT_NE(whole, turn.err.contains("bytes of output are missing in it")) << turn.err;
+    EXPECT_NE(whole, turn.out.contains("bytes of output are missing here]"));
 }
 
 TEST(ExecLog, OfAYieldRunsOnInWords)

@@ -339,6 +339,9 @@ TEST_F(Rm, DryRunChangesNothing)
     EXPECT_EQ(ended.err, "berth: would remove " + id + " (box, running)\n");
     EXPECT_EQ(berth({"rm", "--all", "--dry-run"}).out, id + "\n");
     EXPECT_EQ(berth({"inspect", id, "--json"}).out, before);
+    EXPECT_EQ(document({"rm", "--dry-run", "box"}).at("sandboxes").at(0).at("running_execs").as_int64(), 0);
+    ASSERT_EQ(berth({"exec", "-d", id, "--", "sleep", "300"}).code, 0);
+    EXPECT_EQ(document({"rm", "--dry-run", "box"}).at("sandboxes").at(0).at("running_execs").as_int64(), 1);
 }
 
 TEST_F(Rm, NeedsToBeToldWhich)

@@ -2,10 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "cli/kept.hpp"
 
 namespace berth::test {
 namespace {
+
+namespace fs = std::filesystem;
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -151,6 +156,48 @@ TEST_F(Restore, RefusesBadNamesFirst)
     EXPECT_EQ(berth({"restore", snapshot, "--key", ""}).code, 2);
     EXPECT_EQ(berth({"restore", snapshot, "--name", ""}).code, 2);
     EXPECT_EQ(berth({"restore", snapshot, "--key", "bell\x07"}).code, 2);
+}
+
+TEST_F(Restore, PromisesNothingThatItWouldRefuse)
+{
+    const auto id = create({"--key", "k1", "--name", "box"});
+    const auto snapshot = take(id);
+    const auto both_refuse = [&](const Words& more, int code, const std::string& why) {
+        for (const bool dry : {true, false}) {
+            Words words{"restore", snapshot};
+            if (dry) words.emplace_back("--dry-run");
+            words.insert(words.end(), more.begin(), more.end());
+            const auto ended = berth(words);
+            EXPECT_EQ(ended.code, code) << (dry ? "dry run" : "restore");
+            EXPECT_THAT(ended.err, HasSubstr(why)) << (dry ? "dry run" : "restore");
+        }
+    };
+    both_refuse({"--name", "box"}, 4, "a sandbox named 'box' exists: " + id);
+    both_refuse({"--key", "k1"}, 4, "a sandbox with the key 'k1' exists: " + id);
+    for (const auto& file : fs::directory_iterator(Place::here().state() + "/snapshot/" + snapshot))
+        std::ofstream(file.path(), std::ios::app) << "damage";
+    both_refuse({"--new"}, 1, "is damaged");
+    both_refuse({}, 1, "is damaged");
+    EXPECT_EQ(document({"ls", "--all"}).at("sandboxes").as_array().size(), 1u);
+}
+
+TEST_F(Restore, ALayerThatIsMissingIsNamedWhereASandboxStarts)
+{
+    const auto id = create();
+    ASSERT_FALSE(take(id).empty());
+    ASSERT_EQ(berth({"stop", id}).code, 0);
+    const fs::path layers = Place::here().state() + "/layer";
+    const fs::path away = Place::here().dir("away");
+    std::string layer;
+    for (const auto& one : fs::directory_iterator(layers))
+        if (fs::exists(one.path() / "u1")) layer = one.path().filename();
+    ASSERT_FALSE(layer.empty());
+    fs::rename(layers / layer, away / layer);
+    const auto ended = berth({"start", id});
+    EXPECT_EQ(ended.code, 3);
+    EXPECT_THAT(ended.err, HasSubstr("layer " + layer + " is not here"));
+    fs::rename(away / layer, layers / layer);
+    EXPECT_EQ(berth({"start", id}).code, 0);
 }
 
 TEST_F(Fork, DocumentTellsWhatItCost)

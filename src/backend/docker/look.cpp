@@ -68,7 +68,6 @@ Result<Found> look_far(const Where& where, const std::string& native)
         found.labels = instance->labels;
     }
     auto asked = ask_engine(where.engine, instance ? instance->container : container_name(native), found);
-    if (!asked && !instance && asked.error().code == Code::Unavailable) return found;
     if (asked && asked->health == Health::Unresponsive) asked->health = Health::Healthy;
     return asked;
 }
@@ -94,9 +93,9 @@ Result<Found> look_at(const Where& where, const std::string& native)
     const auto directory = where.dirs.open(native, 0);
     if (!directory && directory.error().code != Code::NotFound) return std::unexpected(directory.error());
     if (!directory) {
-        // Another state's, perhaps; an engine that cannot be asked has none that this state knows.
+        // Another state's, perhaps. That the directory is missing says nothing of the container: one whom
+        // nobody can ask about is not gone.
         auto asked = ask_engine(where.engine, container_name(native), found);
-        if (!asked && asked.error().code == Code::Unavailable) return found;
         if (asked && asked->state == State::Running) asked->health = Health::Healthy;
         return asked;
     }

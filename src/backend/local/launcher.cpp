@@ -41,7 +41,8 @@ Error with_remedy(Error error, const Plan& plan)
             error.code = Code::Exhausted;
             error.message += ": too many processes for this user or machine";
         }
-    } else if (error.message.starts_with("mounting the root overlay")) {
+    } else if (error.message.starts_with("mounting the root overlay") &&
+               (err == ENODEV || err == EPERM || err == EINVAL)) {
         error.code = Code::Unsupported;
         error.message += own ? ": overlayfs in a user namespace needs Linux 5.11 or newer"
                              : ": overlayfs is needed (modprobe overlay)";

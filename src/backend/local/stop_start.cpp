@@ -14,6 +14,7 @@
 #include "backend/local/boot.hpp"
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/keeper_process.hpp"
+#include "backend/local/layers.hpp"
 #include "backend/local/look.hpp"
 #include "backend/local/rest.hpp"
 #include "backend/local/shared.hpp"
@@ -113,6 +114,7 @@ Result<Started> start_instance(const StateDir& state, const std::string& native)
         if (keeper && keeper->ping()) return started;
         return fail(Code::Unavailable, "the keeper of {} lives and does not answer", native);
     }
+    BERTH_CHECK(check_stack(state, instance.stack)); // the kernel would not say which of them is missing
     BERTH_TRY(const auto rest, bring_to_rest(state, native, directory.get(), instance));
     started.unsynced_since = rest.unsynced_since;
     BERTH_TRY(auto grounds,

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -29,9 +30,9 @@ protected:
     {
         return *LogWriter::begin(*ExecLog::create(directory_.get(), streams), limit);
     }
-    std::vector<ExecEvent> all()
+    std::vector<ExecEvent> all(std::uint64_t from = 0)
     {
-        auto follower = *ExecFollower::read(*ExecLog::open(directory_.get()), 0);
+        auto follower = *ExecFollower::read(*ExecLog::open(directory_.get()), from);
         std::vector<ExecEvent> out;
         for (;;) {
             const auto some = follower.next(std::chrono::steady_clock::now());
@@ -156,6 +157,75 @@ TEST_F(Log, KeepsHeadAndTailAndCountsTheRest)
     EXPECT_EQ(kept + lost, whole);
     EXPECT_GT(lost, 0u);
     EXPECT_LE(kept, 512u << 10);
+}
+
+struct Amount {
+    std::uint64_t kept = 0;
+    std::uint64_t lost = 0;
+    explicit Amount(std::span<const ExecEvent> events)
+    {
+        for (const auto& event : events) {
+            kept += event.bytes.size();
+            lost += event.gap_bytes;
+        }
+    }
+    bool operator==(const Amount&) const = default;
+};
+
+TEST_F(Log, IsGoneOnWithBehindEveryEventBesideAGapToo)
+{
+    auto writer = begin(64_KiB);
+    ASSERT_TRUE(writer.start(1));
+    for (int i = 0; i < 40; ++i) {
+        ASSERT_TRUE(writer.output(keeper::Kind::Out, std::string(9000, 'o')));
+        ASSERT_TRUE(writer.output(keeper::Kind::Err, std::string(7000, 'e')));
+    }
+    ASSERT_TRUE(writer.exit(0));
+    ASSERT_TRUE(writer.close());
+    const auto events = all();
+    EXPECT_GT(Amount(events).lost, 0u);
+    for (std::size_t i = 1; i < events.size(); ++i) {
+        EXPECT_GT(events[i].sequence, events[i - 1].sequence);
+        EXPECT_EQ(Amount(all(events[i - 1].sequence + 1)), Amount(std::span(events).subspan(i))) << i;
+    }
+}
+
+TEST_F(Log, OfOneLargePieceHasItsBeginningAndItsEnd)
+{
+    auto writer = begin(64_KiB);
+    ASSERT_TRUE(writer.start(1));
+    const std::string piece = "first" + std::string(200'000, '.') + "last";
+    ASSERT_TRUE(writer.output(keeper::Kind::Out, piece));
+    const auto events = all();
+    ASSERT_EQ(events.size(), 4u);
+    EXPECT_EQ(events[1].bytes.size(), 32u << 10);
+    EXPECT_TRUE(events[1].bytes.starts_with("first"));
+    EXPECT_EQ(events[2].kind, Kind::Gap);
+    EXPECT_GE(events[3].bytes.size(), 28u << 10);
+    EXPECT_TRUE(events[3].bytes.ends_with("last"));
+    EXPECT_EQ(Amount(events).kept + Amount(events).lost, piece.size());
+}
+
+TEST_F(Log, CountsARecordThatTheGapRunsThroughAsGone)
+{
+    auto writer = begin();
+    ASSERT_TRUE(writer.start(1));
+    for (const char letter : {'a', 'b', 'c', 'd', 'e'})
+        ASSERT_TRUE(writer.output(keeper::Kind::Out, std::string(10, letter)));
+    const auto put = [&](std::size_t field, std::uint64_t value) {
+        const UniqueFd index(::open((path_ + "/index").c_str(), O_WRONLY | O_CLOEXEC));
+        ASSERT_EQ(::pwrite(index.get(), &value, sizeof value, static_cast<off_t>(field)), 8);
+    };
+    put(offsetof(keeper::IndexHead, gap_start), 15);
+    put(offsetof(keeper::IndexHead, gap_end), 35);
+    const auto events = all();
+    ASSERT_EQ(events.size(), 4u);
+    EXPECT_EQ(events[1].bytes, std::string(10, 'a'));
+    EXPECT_EQ(events[1].sequence, 1u);
+    EXPECT_EQ(events[2].gap_bytes, 30u);
+    EXPECT_EQ(events[2].sequence, 4u);
+    EXPECT_EQ(events[3].bytes, std::string(10, 'e'));
+    EXPECT_EQ(events[3].sequence, 5u);
 }
 
 TEST_F(Log, OfAnUnknownGapIsRepaired)

@@ -99,8 +99,19 @@ TEST(Yield, TellsHowMuchTheLogHasLost)
     FakeBackend backend;
     ExecEvent gap = event(1, Kind::Gap);
     gap.gap_bytes = 99;
-    backend.events = {{event(0, Kind::Stdout, "a"), gap, event(2, Kind::Exit), event(3, Kind::Closed)}};
-    EXPECT_EQ(collect(backend, 1s).missing, 99u);
+    backend.events = {{event(0, Kind::Stdout, "a"), gap, event(2, Kind::Stdout, "b"), event(3, Kind::Exit),
+                       event(4, Kind::Closed)}};
+    const auto answer = collect(backend, 1s);
+    EXPECT_EQ(answer.missing, 99u);
+    EXPECT_EQ(answer.output, "a\n[berth: 99 bytes of output are missing here]\nb");
+}
+
+TEST(Yield, TellsWhereNobodyKnowsHowMuchIsMissing)
+{
+    FakeBackend backend;
+    backend.events = {{event(0, Kind::Stdout, "a"), event(1, Kind::Gap), event(2, Kind::Stdout, "b"),
+                       event(3, Kind::Exit), event(4, Kind::Closed)}};
+    EXPECT_EQ(collect(backend, 1s).output, "a\n[berth: output may be missing here]\nb");
 }
 
 TEST(Yield, CutsAtTheTokensAndTellsHowManyThereWere)

@@ -121,10 +121,12 @@ struct MoveAnswer {
 struct GcWish {
     bool dry_run = false;
     std::chrono::seconds grace = std::chrono::hours(24); ///< of what is superseded, and of unknown payloads
-    bool orphans = false;                 ///< instances older than the store that it does not know
-    std::optional<std::size_t> keep_last; ///< snapshots of each sandbox
+    bool orphans = false; ///< instances older than the store that it does not know
+    // Of snapshots. What one of the first two keeps stays, and the newest of a sandbox that is not over
+    // unless the last none are wished.
+    std::optional<std::size_t> keep_last; ///< of each sandbox
     std::optional<std::chrono::seconds> keep_within;
-    std::optional<Bytes> keep_bytes; ///< of all snapshots; the oldest go first
+    std::optional<Bytes> keep_bytes; ///< of all that these keep; the oldest go first
     std::chrono::seconds keep_records = std::chrono::hours(24 * 30); ///< of what is destroyed, and its events
     const bool* over = nullptr; ///< whoever asked wants no more of it, once it is true
 };

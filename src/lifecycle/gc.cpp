@@ -12,6 +12,7 @@
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/move_mark.hpp"
 #include "lifecycle/payload.hpp"
+#include "lifecycle/snapshot_keeping.hpp"
 #include "lifecycle/stored.hpp"
 #include "lifecycle/template_note.hpp"
 
@@ -254,13 +255,19 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
     co_return Status{};
 }
 
+/// Whether its sandbox is there, or lost: then it may be made anew from it.
+Task<bool> Lifecycle::may_come_back(SnapshotRecord snapshot)
+{
+    const auto of = co_await stored([&](Store& store) { return store.find(snapshot.sandbox); });
+    co_return !of || (*of && !(*of)->over()); // a record that cannot be read is somebody's all the same
+}
+
 Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
 {
     const auto listed = [](Store& store) { return store.snapshots({}); };
     BERTH_CO_TRY(const auto all, wish.keep_bytes ? co_await snapshots({}) : co_await stored(listed));
     const auto now = clock_.now();
-    std::map<std::string, std::size_t> kept;
-    std::uint64_t total = 0;
+    SnapshotKeeping keeping(wish, now);
     std::map<std::string, bool> known;
     for (const auto& snapshot : all) { // newest first
         known[snapshot.id] = true;
@@ -276,18 +283,10 @@ Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
             why = "left by a fork that died";
         } else if (snapshot.note.starts_with(kTemplateNote)) {
             continue;
-        } else if (wish.keep_last && kept[snapshot.sandbox] >= *wish.keep_last) {
-            why = fmt::format("more than the last {}", *wish.keep_last);
-        } else if (wish.keep_within && now >= snapshot.created + *wish.keep_within) {
-            why = "older than " + show(*wish.keep_within);
-        } else if (wish.keep_bytes && total + snapshot.bytes > wish.keep_bytes->count) {
-            why = fmt::format("all together would be more than {} bytes", wish.keep_bytes->count);
+        } else {
+            why = keeping.why_not(snapshot, keeping.newest(snapshot) && co_await may_come_back(snapshot));
         }
-        if (why.empty()) {
-            ++kept[snapshot.sandbox];
-            total += snapshot.bytes;
-            continue;
-        }
+        if (why.empty()) continue;
         Status done;
         if (!wish.dry_run) done = co_await drop(snapshot, why);
         // Layers are counted when they go, once nothing uses them.

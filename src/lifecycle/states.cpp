@@ -22,8 +22,7 @@ Status refuse_borrowed(const SandboxRecord& record, std::string_view what)
 
 Status refuse_ended(const SandboxRecord& record)
 {
-    if (record.state != State::Destroyed && record.state != State::Failed && record.state != State::Detached)
-        return {};
+    if (!record.over()) return {};
     return fail(Code::NotFound, "sandbox {} is {}", record.id(), to_string(record.state));
 }
 

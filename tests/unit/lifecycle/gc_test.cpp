@@ -228,6 +228,47 @@ TEST_F(Gc, KeepsTheNewestSnapshots)
     EXPECT_FALSE(std::filesystem::exists(data_ + "/snapshot/" + ids.front()));
 }
 
+TEST_F(Gc, KeepsASnapshotThatOneOfTheOptionsKeeps)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    for (int i = 0; i < 4; ++i) {
+        clock_.time += 1h;
+        ASSERT_TRUE(run_task(one->lifecycle->snapshot("demo", {})));
+    }
+    const auto left = [&](GcWish wish) {
+        must_collect(*one, wish);
+        return one->store->snapshots(made.record.id())->size();
+    };
+    EXPECT_EQ(left({.keep_last = 3, .keep_within = 1s}), 3u);
+    EXPECT_EQ(left({.keep_last = 1, .keep_within = 90min}), 2u);
+    clock_.time += 1h;
+    EXPECT_EQ(left({.keep_within = 1s}), 1u) << "its sandbox may have to be made from it";
+    ASSERT_TRUE(run_task(one->lifecycle->destroy("demo")));
+    EXPECT_EQ(left({.keep_within = 1s}), 0u) << "nobody comes back to it";
+}
+
+TEST_F(Gc, WhatIsOlderThanASnapshotThatDoesNotFitGoesFirst)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    std::vector<std::string> ids;
+    for (int i = 0; i < 3; ++i) {
+        clock_.time += 1h;
+        ids.push_back(run_task(one->lifecycle->snapshot("demo", {}))->record.id);
+    }
+    for (const auto& [id, bytes] : {std::pair(ids[0], 1u), std::pair(ids[1], 100u), std::pair(ids[2], 10u)})
+        ASSERT_TRUE(one->store->size_snapshot(id, bytes));
+    must_collect(*one, {.keep_bytes = Bytes{50}});
+    auto left = *one->store->snapshots(made.record.id());
+    ASSERT_EQ(left.size(), 1u) << "the small one is older than the large one";
+    EXPECT_EQ(left.front().id, ids.back());
+    must_collect(*one, {.keep_bytes = Bytes{5}});
+    EXPECT_EQ(one->store->snapshots(made.record.id())->size(), 1u) << "the newest stays";
+    must_collect(*one, {.keep_last = 0, .keep_bytes = Bytes{5}});
+    EXPECT_EQ(one->store->snapshots(made.record.id())->size(), 0u);
+}
+
 TEST_F(Gc, CountsOnceWhatASnapshotTakesThatWasTakenWithoutCounting)
 {
     auto one = process();

@@ -35,12 +35,19 @@ enum class OnStateLoss {
 
 [[nodiscard]] Result<OnStateLoss> parse_on_state_loss(std::string_view text);
 
+/// What is said of how long a sandbox is kept.
+struct RetentionWish {
+    std::optional<std::chrono::seconds> idle;
+    std::optional<OnIdle> on_idle; ///< nothing: as it was, of a new one stop
+    std::optional<std::chrono::seconds> lifetime;
+};
+
 struct AcquireRequest {
     SandboxSpec spec; ///< without an id
     std::string key;
     std::string backend = "local";
-    Retention retention;     ///< of one that is known, what is not said stays as it is
-    bool never_idle = false; ///< takes its idle time back
+    RetentionWish retention; ///< of one that is known, what is not said stays as it is
+    bool never_idle = false; ///< takes its idle time back, and what was to happen then
     bool never_old = false;  ///< and its lifetime
     OnStateLoss on_loss = OnStateLoss::Restore;
     MakeProgress progress{}; ///< of a new instance

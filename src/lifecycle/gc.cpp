@@ -78,9 +78,7 @@ Task<Status> Lifecycle::collect_one(SandboxRecord record, GcWish wish, GcReport&
         const auto running = co_await settle_execs(record);
         if (!running || (!running->empty() && !deserted(record, data_))) {
             // Pinned by what runs in it, or not to be asked now: not idle.
-            record.last_used = now;
-            co_return co_await stored(
-                [&](Store& store) { return store.touch(record.id(), now, record.deadline()); });
+            co_return co_await stored([&](Store& store) { return store.touch(record.id(), now); });
         }
         // It may have been used a moment ago: an exec that has just ended says when.
         BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));

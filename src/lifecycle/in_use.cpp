@@ -55,7 +55,7 @@ Task<SandboxRecord> Lifecycle::note_use(SandboxRecord record)
     record.last_used = std::max(record.last_used, now);
     record.due = record.deadline();
     const auto written =
-        co_await stored([&](Store& store) { return store.touch(record.id(), record.last_used, record.due); });
+        co_await stored([&](Store& store) { return store.touch(record.id(), record.last_used); });
     if (told && !written) told = written;
     if (!told) log::debug("a use was not noted", {{"sandbox", record.id()}, {"why", told.error().line()}});
     co_return record;

@@ -170,10 +170,24 @@ Status update_record(Connection& db, const SandboxRecord& record, std::uint64_t 
     return {};
 }
 
-Status touch_record(Connection& db, const std::string& id, WallTime used, WallTime due)
+/// Whoever used it may have read its record long ago: when it is due only the row knows.
+Status touch_record(Connection& db, const std::string& id, WallTime used)
 {
-    BERTH_TRY(auto row, db.prepare("UPDATE sandbox SET last_used=max(last_used, ?), due=? WHERE id=?"));
-    return row.bind(ticks(used)).bind(ticks(due)).bind(id).run();
+    SandboxRecord now;
+    {
+        BERTH_TRY(auto row, db.prepare("SELECT state, created, last_used, idle, on_idle, lifetime "
+                                       "FROM sandbox WHERE id=?"));
+        BERTH_TRY(const bool found, row.bind(id).step());
+        if (!found) return {};
+        now.state = read_state(row.text(0)).value_or(State::Lost);
+        now.created = wall_time(row.number(1));
+        now.last_used = std::max(used, wall_time(row.number(2)));
+        now.retention.idle = read_seconds(row.number(3));
+        now.retention.on_idle = parse_on_idle(row.text(4)).value_or(OnIdle::Stop);
+        now.retention.lifetime = read_seconds(row.number(5));
+    }
+    BERTH_TRY(auto row, db.prepare("UPDATE sandbox SET last_used=?, due=? WHERE id=?"));
+    return row.bind(ticks(now.last_used)).bind(ticks(now.deadline())).bind(id).run();
 }
 
 Result<std::optional<SandboxRecord>> find_record(Connection& db, const std::string& id)

@@ -207,6 +207,20 @@ TEST_F(Gc, RemovesWhatWasSupersededADayAgo)
     EXPECT_FALSE(world_->instances.contains(old.record.native));
 }
 
+TEST_F(Gc, AnExecThatBeganBeforeTheIdleTimeWasSetLeavesIt)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ExecSpec exec;
+    exec.id = "exec_01jd7f3k2m0000000000000000";
+    exec.argv = {"sleep", "4"};
+    ASSERT_TRUE(run_task(one->lifecycle->exec(made.record, exec)));
+    must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Stop))));
+    ASSERT_TRUE(run_task(one->lifecycle->finish_exec(made.record, exec.id, ExitStatus::from_wait(0), false)));
+    clock_.time += 2min;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "stop")));
+}
+
 TEST_F(Gc, KeepsTheNewestSnapshots)
 {
     auto one = process();

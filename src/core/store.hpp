@@ -35,7 +35,7 @@ struct RecordQuery {
     std::string backend;
     bool with_dead = false;  ///< destroyed, failed and superseded ones too
     bool superseded = false; ///< only those that gave their key up and are not over
-    WallTime due_by{};       ///< only those whose deadline is not later; zero: all
+    WallTime due_by{};       ///< only those whose deadline is not later, superseded ones too; zero: all
     std::string after;       ///< id, exclusive: the next page
     std::size_t limit = 1000;
 };

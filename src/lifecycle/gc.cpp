@@ -47,6 +47,11 @@ bool deserted(const SandboxRecord& record, const std::string& data)
     return client && *client;
 }
 
+bool past_grace(const SandboxRecord& superseded, const GcWish& wish, WallTime now)
+{
+    return now >= std::max(superseded.changed, superseded.last_used) + wish.grace;
+}
+
 template <class T> Status status_of(const Result<T>& result)
 {
     if (result) return {};
@@ -124,7 +129,7 @@ Task<Status> Lifecycle::collect_due(GcWish wish, GcReport& report)
             BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
             if (!held) continue;
             BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
-            if (!again || !again->live()) continue;
+            if (!again || again->over()) continue;
             // What fails with one is told, and the others are looked at all the same.
             const std::string id = record.id();
             const auto done = co_await collect_one(*std::move(again), wish, report);
@@ -156,6 +161,25 @@ Task<Result<std::set<std::string>>> Lifecycle::collect_dead(GcWish wish, GcRepor
     co_return used;
 }
 
+/// Whether a command runs in one that is superseded, or ended within the grace period: whoever gave up its
+/// key did not end its work.
+Task<Result<bool>> Lifecycle::still_used(SandboxRecord record, GcWish wish)
+{
+    const bool in_use = record.state == State::Running || record.state == State::Paused;
+    if (wish.dry_run) {
+        BERTH_CO_TRY(const auto open,
+                     co_await stored([&](Store& store) { return store.execs(record.id(), true); }));
+        if (in_use && !open.empty()) co_return true;
+    } else if (in_use) {
+        const auto running = co_await settle_execs(record);
+        // One whose instance is gone runs nothing; one that cannot be asked may.
+        if (!running && running.error().code != Code::NotFound) co_return true;
+        if (running && !running->empty()) co_return true;
+    }
+    BERTH_CO_TRY(const auto now, co_await stored([&](Store& store) { return store.find(record.id()); }));
+    co_return !now || !past_grace(*now, wish, clock_.now());
+}
+
 Task<Status> Lifecycle::collect_left(SandboxRecord record, GcWish wish, GcReport& report)
 {
     if (!record.damage.empty()) {
@@ -164,12 +188,16 @@ Task<Status> Lifecycle::collect_left(SandboxRecord record, GcWish wish, GcReport
         co_return Status{};
     }
     const bool unfinished = record.state == State::Creating;
-    const bool superseded = !record.superseded_by.empty() && clock_.now() >= record.changed + wish.grace;
+    const bool superseded = !record.superseded_by.empty() && past_grace(record, wish, clock_.now());
     if (!unfinished && !superseded) co_return Status{};
     BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
     if (!held) co_return Status{};
     BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
     if (!again || again->state != record.state) co_return Status{};
+    if (superseded) {
+        BERTH_CO_TRY(const bool used, co_await still_used(*again, wish));
+        if (used) co_return Status{};
+    }
     const std::string why =
         unfinished ? "its maker died before it was finished" : "superseded by " + record.superseded_by;
     Status done;

@@ -218,8 +218,11 @@ Result<std::vector<SandboxRecord>> list_records(Connection& db, const RecordQuer
     // Names, deadlines and what is superseded have indexes of their own, which the two above would not use.
     static const std::string named = fmt::format(
         "SELECT {} FROM sandbox WHERE name=? AND name<>'' AND live=1 ORDER BY id LIMIT ?", kColumns);
-    static const std::string overdue = fmt::format(
-        "SELECT {} FROM sandbox WHERE due<>0 AND live=1 AND due<=? AND id>? ORDER BY id LIMIT ?", kColumns);
+    static const std::string overdue =
+        fmt::format("SELECT {0} FROM sandbox WHERE due<>0 AND live=1 AND due<=?1 AND id>?2 UNION ALL "
+                    "SELECT {0} FROM sandbox WHERE superseded_by<>'' AND state<>'destroyed' AND "
+                    "state<>'failed' AND due<>0 AND due<=?1 AND id>?2 ORDER BY id LIMIT ?3",
+                    kColumns);
     static const std::string superseded =
         fmt::format("SELECT {} FROM sandbox WHERE superseded_by<>'' AND state<>'destroyed' AND "
                     "state<>'failed' AND id>? ORDER BY id LIMIT ?",

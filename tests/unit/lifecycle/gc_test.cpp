@@ -207,6 +207,52 @@ TEST_F(Gc, RemovesWhatWasSupersededADayAgo)
     EXPECT_FALSE(world_->instances.contains(old.record.native));
 }
 
+TEST_F(Gc, LeavesWhatWasSupersededWhileACommandRunsInIt)
+{
+    auto one = process();
+    const auto old = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ExecSpec exec;
+    exec.id = "exec_01jd7f3k2m0000000000000000";
+    exec.argv = {"sleep", "1000"};
+    ASSERT_TRUE(run_task(one->lifecycle->exec(old.record, exec)));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    must(run_task(one->lifecycle->acquire(other)));
+    for (const bool running : {true, false}) {
+        world_->execs[old.record.native] = {{.id = exec.id, .running = running, .status = {}, .events = 1}};
+        clock_.time += 25h;
+        for (const bool dry : {true, false})
+            EXPECT_THAT(must_collect(*one, {.dry_run = dry}).actions, IsEmpty()) << running;
+        EXPECT_TRUE(world_->instances.contains(old.record.native)) << running;
+    }
+    clock_.time += 23h;
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty()) << "it was used a day ago";
+    clock_.time += 2h;
+    for (const bool dry : {true, false})
+        EXPECT_THAT(must_collect(*one, {.dry_run = dry}).actions,
+                    Contains(Field(&GcAction::what, "destroy")));
+    EXPECT_FALSE(world_->instances.contains(old.record.native));
+}
+
+TEST_F(Gc, WhatIsSupersededIsIdleAndOldAsAnyOther)
+{
+    auto one = process();
+    auto first = idle_wish(OnIdle::Stop);
+    first.retention.lifetime = 1h;
+    const auto old = must(run_task(one->lifecycle->acquire(first)));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    const auto next = must(run_task(one->lifecycle->acquire(other)));
+    clock_.time += 61s;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "stop")));
+    EXPECT_EQ(world_->instances.at(old.record.native).state, State::Stopped);
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty()) << "once";
+    clock_.time += 1h;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "destroy")));
+    EXPECT_FALSE(world_->instances.contains(old.record.native));
+    EXPECT_TRUE(world_->instances.contains(next.record.native));
+}
+
 TEST_F(Gc, AnExecThatBeganBeforeTheIdleTimeWasSetLeavesIt)
 {
     auto one = process();

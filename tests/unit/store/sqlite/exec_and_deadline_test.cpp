@@ -209,6 +209,20 @@ TEST_F(StoreRows, ListsWhatIsDue)
     EXPECT_THAT(*store_->list({.due_by = at(1000)}), ElementsAre(late));
 }
 
+TEST_F(StoreRows, ListsWhatIsDueAndSupersededUntilItIsOver)
+{
+    auto old = record(), gone = record(), next = record();
+    if (next.id() < old.id()) std::swap(old.spec.id, next.spec.id); // made in one moment they have no order
+    for (auto* one : {&old, &gone, &next}) one->due = at(150);
+    old.superseded_by = gone.superseded_by = next.id();
+    gone.state = State::Destroyed;
+    for (auto* one : {&old, &gone, &next}) *one = *store_->insert(*one, {});
+    EXPECT_THAT(*store_->list({.due_by = at(149)}), IsEmpty());
+    EXPECT_THAT(*store_->list({.due_by = at(150)}), ElementsAre(old, next));
+    EXPECT_THAT(*store_->list({.due_by = at(150), .after = old.id()}), ElementsAre(next));
+    EXPECT_THAT(*store_->list({.due_by = at(150), .limit = 1}), ElementsAre(old));
+}
+
 TEST_F(StoreRows, AUseKeepsTheDeadlineThatWasSetMeanwhile)
 {
     auto box = *store_->insert(record(), {});

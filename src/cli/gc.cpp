@@ -101,9 +101,14 @@ int gc_verb(int argc, char** argv)
         ->type_name("TIME");
     app.add_flag("--orphans", o.orphans,
                  "Remove instances that are older than the store and that no record knows, too");
-    app.add_option("--keep-last", o.keep_last, "Keep this many snapshots of each sandbox")->type_name("N");
-    app.add_option("--keep-within", o.keep_within, "Keep snapshots that are younger")->type_name("TIME");
-    app.add_option("--keep-bytes", o.keep_bytes, "Keep at most this much of snapshots; the oldest go first")
+    app.add_option("--keep-last", o.keep_last,
+                   "Keep this many snapshots of each sandbox, and others that --keep-within keeps")
+        ->type_name("N");
+    app.add_option("--keep-within", o.keep_within,
+                   "Keep snapshots that are younger, and the newest of each sandbox that is not gone")
+        ->type_name("TIME");
+    app.add_option("--keep-bytes", o.keep_bytes,
+                   "Of those keep at most this much; the oldest go first, the newest of a sandbox never")
         ->type_name("SIZE");
     app.add_option("--keep-records", o.keep_records,
                    "How long records of sandboxes that are gone are kept, with their events (default 30d)")

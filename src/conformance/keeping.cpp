@@ -19,7 +19,7 @@ struct Kept {
     Acquired acquired;
 };
 
-Result<Kept> kept(Context& c, Retention retention)
+Result<Kept> kept(Context& c, RetentionWish retention)
 {
     Kept out;
     BERTH_TRY(out.world, World::make(c));
@@ -29,7 +29,7 @@ Result<Kept> kept(Context& c, Retention retention)
     return out;
 }
 
-constexpr Retention kIdle{.idle = 60s};
+constexpr RetentionWish kIdle{.idle = 60s};
 
 Status idle_is_stopped(Context& c)
 {

@@ -24,10 +24,11 @@ Result<OnIdle> parse_on_idle(std::string_view text)
     return fail(Code::Invalid, "'{}' is none of stop, snapshot_then_stop, destroy", printable(text, 40));
 }
 
-bool SandboxRecord::live() const noexcept
+bool SandboxRecord::live() const noexcept { return superseded_by.empty() && !over(); }
+
+bool SandboxRecord::over() const noexcept
 {
-    return superseded_by.empty() && state != State::Destroyed && state != State::Failed &&
-           state != State::Detached;
+    return state == State::Destroyed || state == State::Failed || state == State::Detached;
 }
 
 WallTime SandboxRecord::deadline() const noexcept

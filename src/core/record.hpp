@@ -51,6 +51,8 @@ struct SandboxRecord {
     [[nodiscard]] const std::string& id() const noexcept { return spec.id; }
     /// Holds its key: neither destroyed, failed nor superseded.
     [[nodiscard]] bool live() const noexcept;
+    /// Destroyed, failed or detached: it has no instance, and will have none.
+    [[nodiscard]] bool over() const noexcept;
     /// When idleness or age must be looked at, by what the record says.
     [[nodiscard]] WallTime deadline() const noexcept;
     bool operator==(const SandboxRecord&) const = default;

@@ -35,7 +35,7 @@ struct RecordQuery {
     std::string backend;
     bool with_dead = false;  ///< destroyed, failed and superseded ones too
     bool superseded = false; ///< only those that gave their key up and are not over
-    WallTime due_by{};       ///< only those whose deadline is not later; zero: all
+    WallTime due_by{};       ///< only those whose deadline is not later, superseded ones too; zero: all
     std::string after;       ///< id, exclusive: the next page
     std::size_t limit = 1000;
 };
@@ -60,9 +60,9 @@ public:
     /// `first` gives its key up, `second` takes it: both or neither. Conflict as for update().
     [[nodiscard]] virtual Result<SandboxRecord> replace(SandboxRecord first, SandboxRecord second,
                                                         std::vector<LedgerEvent> events) = 0;
-    /// It was used now: says so without disturbing whoever changes the record. On disk with what is written
-    /// after it.
-    [[nodiscard]] virtual Status touch(const std::string& id, WallTime used, WallTime due) = 0;
+    /// It was used now, and is due by what its record says at that moment: without disturbing whoever changes
+    /// it. On disk with what is written after it.
+    [[nodiscard]] virtual Status touch(const std::string& id, WallTime used) = 0;
     [[nodiscard]] virtual Result<std::optional<SandboxRecord>> find(const std::string& id) = 0;
     /// The live one.
     [[nodiscard]] virtual Result<std::optional<SandboxRecord>> find_key(const std::string& key) = 0;
@@ -76,10 +76,10 @@ public:
     /// How many forget_ended() would take, up to `limit`.
     [[nodiscard]] virtual Result<std::size_t> count_ended(WallTime before, std::size_t limit) = 0;
 
-    /// Its sandbox is used, and looked at again at `due`. Outlives all our processes at once, a crash soon.
-    [[nodiscard]] virtual Status add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) = 0;
+    /// Its sandbox is used, as by touch(). Outlives all our processes at once, a crash soon.
+    [[nodiscard]] virtual Status add_exec(ExecRecord exec, std::vector<LedgerEvent> events) = 0;
     /// With `ended` and `outcome` set. Ended already is success and changes nothing: an end is told once.
-    [[nodiscard]] virtual Status end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) = 0;
+    [[nodiscard]] virtual Status end_exec(ExecRecord exec, std::vector<LedgerEvent> events) = 0;
     /// Its `due` and `overdue`, while it has not ended.
     [[nodiscard]] virtual Status note_exec(const ExecRecord& exec) = 0;
     /// Those that have not ended and are due.

@@ -72,10 +72,9 @@ Result<std::string> why_superseded(Store& store, const SandboxRecord& old)
 Retention newest_word(Retention known, const AcquireRequest& asked)
 {
     const auto& said = asked.retention;
-    if (said.idle || asked.never_idle) {
-        known.idle = said.idle;
-        known.on_idle = said.on_idle;
-    }
+    if (asked.never_idle) known.on_idle = OnIdle::Stop;
+    if (said.idle || asked.never_idle) known.idle = said.idle;
+    if (said.on_idle) known.on_idle = *said.on_idle;
     if (said.lifetime || asked.never_old) known.lifetime = said.lifetime;
     return known;
 }
@@ -234,7 +233,7 @@ Task<Result<Acquired>> Lifecycle::create(AcquireRequest request, std::optional<S
     if (!old) record.key = request.key;
     record.backend = std::move(request.backend);
     record.native = record.spec.id;
-    record.retention = request.retention;
+    record.retention = newest_word({}, request);
     record.created = record.changed = record.last_used = clock_.now();
     BERTH_CO_TRY(auto begun, co_await begin_record(std::move(record)));
     record = std::move(begun.record);

@@ -35,12 +35,19 @@ enum class OnStateLoss {
 
 [[nodiscard]] Result<OnStateLoss> parse_on_state_loss(std::string_view text);
 
+/// What is said of how long a sandbox is kept.
+struct RetentionWish {
+    std::optional<std::chrono::seconds> idle;
+    std::optional<OnIdle> on_idle; ///< nothing: as it was, of a new one stop
+    std::optional<std::chrono::seconds> lifetime;
+};
+
 struct AcquireRequest {
     SandboxSpec spec; ///< without an id
     std::string key;
     std::string backend = "local";
-    Retention retention;     ///< of one that is known, what is not said stays as it is
-    bool never_idle = false; ///< takes its idle time back
+    RetentionWish retention; ///< of one that is known, what is not said stays as it is
+    bool never_idle = false; ///< takes its idle time back, and what was to happen then
     bool never_old = false;  ///< and its lifetime
     OnStateLoss on_loss = OnStateLoss::Restore;
     MakeProgress progress{}; ///< of a new instance
@@ -121,10 +128,12 @@ struct MoveAnswer {
 struct GcWish {
     bool dry_run = false;
     std::chrono::seconds grace = std::chrono::hours(24); ///< of what is superseded, and of unknown payloads
-    bool orphans = false;                 ///< instances older than the store that it does not know
-    std::optional<std::size_t> keep_last; ///< snapshots of each sandbox
+    bool orphans = false; ///< instances older than the store that it does not know
+    // Of snapshots. What one of the first two keeps stays, and the newest of a sandbox that is not over
+    // unless the last none are wished.
+    std::optional<std::size_t> keep_last; ///< of each sandbox
     std::optional<std::chrono::seconds> keep_within;
-    std::optional<Bytes> keep_bytes; ///< of all snapshots; the oldest go first
+    std::optional<Bytes> keep_bytes; ///< of all that these keep; the oldest go first
     std::chrono::seconds keep_records = std::chrono::hours(24 * 30); ///< of what is destroyed, and its events
     const bool* over = nullptr; ///< whoever asked wants no more of it, once it is true
 };

@@ -61,12 +61,11 @@ Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec, ExecWish wish
                       .ended = {},
                       .outcome = {}};
     if (spec.timeout) BERTH_CO_CHECK(co_await set_deadline(*where, handle(sandbox), *spec.timeout, record));
-    sandbox.last_used = std::max(sandbox.last_used, record.started);
     auto* const at_once = dynamic_cast<BlockingExec*>(where);
     Status started;
     BERTH_CO_CHECK(co_await stored([&](Store& store) -> Status {
         if (wish.first) BERTH_CHECK(wish.first());
-        BERTH_CHECK(store.add_exec(record, sandbox.deadline(), {events::exec_started(record, spec)}));
+        BERTH_CHECK(store.add_exec(record, {events::exec_started(record, spec)}));
         hooks::kill_point("exec recorded");
         using Reader = BlockingExec::Reader;
         if (at_once != nullptr)
@@ -78,9 +77,8 @@ Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec, ExecWish wish
     if (started) co_return Status{};
     record.ended = clock_.now();
     record.outcome = std::string(kNotStarted) + started.error().line();
-    BERTH_CO_CHECK(co_await stored([&](Store& store) {
-        return store.end_exec(record, sandbox.deadline(), {events::exec_ended(record)});
-    }));
+    BERTH_CO_CHECK(
+        co_await stored([&](Store& store) { return store.end_exec(record, {events::exec_ended(record)}); }));
     co_return started;
 }
 
@@ -98,10 +96,8 @@ Task<Status> Lifecycle::finish_exec(SandboxRecord sandbox, std::string exec, Exi
         if (!timed_out) timed_out = co_await ended_by_time(*where, handle(sandbox), record.id, status);
     }
     record.outcome = told_end(status, timed_out);
-    sandbox.last_used = std::max(sandbox.last_used, record.ended);
-    co_return co_await stored([&](Store& store) {
-        return store.end_exec(record, sandbox.deadline(), {events::exec_ended(record)});
-    });
+    co_return co_await stored(
+        [&](Store& store) { return store.end_exec(record, {events::exec_ended(record)}); });
 }
 
 Task<Result<std::vector<ExecRecord>>> Lifecycle::settle_execs(SandboxRecord sandbox)
@@ -142,9 +138,8 @@ Task<Result<std::vector<ExecRecord>>> Lifecycle::settle_execs(SandboxRecord sand
         if (!exec.overdue && exec.timeout)
             exec.overdue = co_await ended_by_time(*where, handle(sandbox), exec.id, status);
         exec.outcome = told_end(status, exec.overdue);
-        BERTH_CO_CHECK(co_await stored([&](Store& store) {
-            return store.end_exec(exec, sandbox.deadline(), {events::exec_ended(exec)});
-        }));
+        BERTH_CO_CHECK(
+            co_await stored([&](Store& store) { return store.end_exec(exec, {events::exec_ended(exec)}); }));
     }
     co_return running;
 }

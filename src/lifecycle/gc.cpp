@@ -12,6 +12,7 @@
 #include "lifecycle/lifecycle.hpp"
 #include "lifecycle/move_mark.hpp"
 #include "lifecycle/payload.hpp"
+#include "lifecycle/snapshot_keeping.hpp"
 #include "lifecycle/stored.hpp"
 #include "lifecycle/template_note.hpp"
 
@@ -46,6 +47,11 @@ bool deserted(const SandboxRecord& record, const std::string& data)
     return client && *client;
 }
 
+bool past_grace(const SandboxRecord& superseded, const GcWish& wish, WallTime now)
+{
+    return now >= std::max(superseded.changed, superseded.last_used) + wish.grace;
+}
+
 template <class T> Status status_of(const Result<T>& result)
 {
     if (result) return {};
@@ -77,9 +83,7 @@ Task<Status> Lifecycle::collect_one(SandboxRecord record, GcWish wish, GcReport&
         const auto running = co_await settle_execs(record);
         if (!running || (!running->empty() && !deserted(record, data_))) {
             // Pinned by what runs in it, or not to be asked now: not idle.
-            record.last_used = now;
-            co_return co_await stored(
-                [&](Store& store) { return store.touch(record.id(), now, record.deadline()); });
+            co_return co_await stored([&](Store& store) { return store.touch(record.id(), now); });
         }
         // It may have been used a moment ago: an exec that has just ended says when.
         BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
@@ -125,7 +129,7 @@ Task<Status> Lifecycle::collect_due(GcWish wish, GcReport& report)
             BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
             if (!held) continue;
             BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
-            if (!again || !again->live()) continue;
+            if (!again || again->over()) continue;
             // What fails with one is told, and the others are looked at all the same.
             const std::string id = record.id();
             const auto done = co_await collect_one(*std::move(again), wish, report);
@@ -157,6 +161,25 @@ Task<Result<std::set<std::string>>> Lifecycle::collect_dead(GcWish wish, GcRepor
     co_return used;
 }
 
+/// Whether a command runs in one that is superseded, or ended within the grace period: whoever gave up its
+/// key did not end its work.
+Task<Result<bool>> Lifecycle::still_used(SandboxRecord record, GcWish wish)
+{
+    const bool in_use = record.state == State::Running || record.state == State::Paused;
+    if (wish.dry_run) {
+        BERTH_CO_TRY(const auto open,
+                     co_await stored([&](Store& store) { return store.execs(record.id(), true); }));
+        if (in_use && !open.empty()) co_return true;
+    } else if (in_use) {
+        const auto running = co_await settle_execs(record);
+        // One whose instance is gone runs nothing; one that cannot be asked may.
+        if (!running && running.error().code != Code::NotFound) co_return true;
+        if (running && !running->empty()) co_return true;
+    }
+    BERTH_CO_TRY(const auto now, co_await stored([&](Store& store) { return store.find(record.id()); }));
+    co_return !now || !past_grace(*now, wish, clock_.now());
+}
+
 Task<Status> Lifecycle::collect_left(SandboxRecord record, GcWish wish, GcReport& report)
 {
     if (!record.damage.empty()) {
@@ -165,12 +188,16 @@ Task<Status> Lifecycle::collect_left(SandboxRecord record, GcWish wish, GcReport
         co_return Status{};
     }
     const bool unfinished = record.state == State::Creating;
-    const bool superseded = !record.superseded_by.empty() && clock_.now() >= record.changed + wish.grace;
+    const bool superseded = !record.superseded_by.empty() && past_grace(record, wish, clock_.now());
     if (!unfinished && !superseded) co_return Status{};
     BERTH_CO_TRY(const auto held, KeyLock::try_take(data_ + "/lock", lock_name(record)));
     if (!held) co_return Status{};
     BERTH_CO_TRY(auto again, co_await stored([&](Store& store) { return store.find(record.id()); }));
     if (!again || again->state != record.state) co_return Status{};
+    if (superseded) {
+        BERTH_CO_TRY(const bool used, co_await still_used(*again, wish));
+        if (used) co_return Status{};
+    }
     const std::string why =
         unfinished ? "its maker died before it was finished" : "superseded by " + record.superseded_by;
     Status done;
@@ -254,13 +281,19 @@ Task<Status> Lifecycle::reconcile(std::string name, GcWish wish, GcReport& repor
     co_return Status{};
 }
 
+/// Whether its sandbox is there, or lost: then it may be made anew from it.
+Task<bool> Lifecycle::may_come_back(SnapshotRecord snapshot)
+{
+    const auto of = co_await stored([&](Store& store) { return store.find(snapshot.sandbox); });
+    co_return !of || (*of && !(*of)->over()); // a record that cannot be read is somebody's all the same
+}
+
 Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
 {
     const auto listed = [](Store& store) { return store.snapshots({}); };
     BERTH_CO_TRY(const auto all, wish.keep_bytes ? co_await snapshots({}) : co_await stored(listed));
     const auto now = clock_.now();
-    std::map<std::string, std::size_t> kept;
-    std::uint64_t total = 0;
+    SnapshotKeeping keeping(wish, now);
     std::map<std::string, bool> known;
     for (const auto& snapshot : all) { // newest first
         known[snapshot.id] = true;
@@ -276,18 +309,10 @@ Task<Status> Lifecycle::collect_snapshots(GcWish wish, GcReport& report)
             why = "left by a fork that died";
         } else if (snapshot.note.starts_with(kTemplateNote)) {
             continue;
-        } else if (wish.keep_last && kept[snapshot.sandbox] >= *wish.keep_last) {
-            why = fmt::format("more than the last {}", *wish.keep_last);
-        } else if (wish.keep_within && now >= snapshot.created + *wish.keep_within) {
-            why = "older than " + show(*wish.keep_within);
-        } else if (wish.keep_bytes && total + snapshot.bytes > wish.keep_bytes->count) {
-            why = fmt::format("all together would be more than {} bytes", wish.keep_bytes->count);
+        } else {
+            why = keeping.why_not(snapshot, keeping.newest(snapshot) && co_await may_come_back(snapshot));
         }
-        if (why.empty()) {
-            ++kept[snapshot.sandbox];
-            total += snapshot.bytes;
-            continue;
-        }
+        if (why.empty()) continue;
         Status done;
         if (!wish.dry_run) done = co_await drop(snapshot, why);
         // Layers are counted when they go, once nothing uses them.

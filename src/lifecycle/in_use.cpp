@@ -55,7 +55,7 @@ Task<SandboxRecord> Lifecycle::note_use(SandboxRecord record)
     record.last_used = std::max(record.last_used, now);
     record.due = record.deadline();
     const auto written =
-        co_await stored([&](Store& store) { return store.touch(record.id(), record.last_used, record.due); });
+        co_await stored([&](Store& store) { return store.touch(record.id(), record.last_used); });
     if (told && !written) told = written;
     if (!told) log::debug("a use was not noted", {{"sandbox", record.id()}, {"why", told.error().line()}});
     co_return record;
@@ -65,7 +65,7 @@ Task<nanoseconds> Lifecycle::still_in_use(std::string id)
 {
     const auto found = co_await stored([&](Store& store) { return store.find(id); });
     // What is over, or cannot be read now, is looked at again: it may come back.
-    if (!found || !*found || !(*found)->live()) co_return kOnce;
+    if (!found || !*found || (*found)->over()) co_return kOnce;
     const auto& record = **found;
     if (clock_.now() >= record.last_used + within_idle(record, kLonger)) co_await note_use(record);
     co_return within_idle(record, kOnce);

@@ -181,6 +181,8 @@ private:
     Task<Status> reconcile(std::string backend, GcWish wish, GcReport& report);
     Task<Status> collect_left(SandboxRecord record, GcWish wish, GcReport& report);
     Task<Result<std::set<std::string>>> collect_dead(GcWish wish, GcReport& report);
+    Task<Result<bool>> still_used(SandboxRecord record, GcWish wish);
+    Task<bool> may_come_back(SnapshotRecord snapshot);
     Task<Status> collect_snapshots(GcWish wish, GcReport& report);
 
     Store& store_;

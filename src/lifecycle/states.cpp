@@ -22,8 +22,7 @@ Status refuse_borrowed(const SandboxRecord& record, std::string_view what)
 
 Status refuse_ended(const SandboxRecord& record)
 {
-    if (record.state != State::Destroyed && record.state != State::Failed && record.state != State::Detached)
-        return {};
+    if (!record.over()) return {};
     return fail(Code::NotFound, "sandbox {} is {}", record.id(), to_string(record.state));
 }
 
@@ -101,8 +100,8 @@ Task<Result<SandboxRecord>> Lifecycle::remove(SandboxRecord record, std::string 
     for (auto exec : running) {
         exec.ended = clock_.now();
         exec.outcome = "unknown";
-        BERTH_CO_CHECK(co_await stored(
-            [&](Store& s) { return s.end_exec(exec, record.due, {events::exec_ended(exec)}); }));
+        BERTH_CO_CHECK(
+            co_await stored([&](Store& s) { return s.end_exec(exec, {events::exec_ended(exec)}); }));
     }
     Events told{events::other(record, "berth.sandbox_destroyed", why)};
     co_return co_await change(std::move(record), Transition::Destroy, std::move(told));
@@ -140,9 +139,8 @@ Task<Status> Lifecycle::keep_alive(std::string ref)
         BERTH_CO_TRY(auto* const where, co_await backend(record.backend));
         BERTH_CO_CHECK(co_await where->keep_alive(handle(record), *record.retention.idle));
     }
-    record.last_used = std::max(record.last_used, clock_.now());
-    co_return co_await stored(
-        [&](Store& store) { return store.touch(record.id(), record.last_used, record.deadline()); });
+    const auto now = clock_.now();
+    co_return co_await stored([&](Store& store) { return store.touch(record.id(), now); });
 }
 
 Task<Result<Acquired>> Lifecycle::attach(std::string name_of_backend, std::string native, std::string name)

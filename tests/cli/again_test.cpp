@@ -60,8 +60,10 @@ TEST_F(Again, TheNewestWordOnItsIdleTimeCountsAndSilenceIsNone)
     EXPECT_EQ(create({"--key", "demo"}), id);
     const auto seen = document({"inspect", "demo"});
     EXPECT_EQ(seen.at("idle_seconds").as_int64(), 7200);
-    EXPECT_EQ(seen.at("on_idle").as_string(), "stop");
+    EXPECT_EQ(seen.at("on_idle").as_string(), "destroy") << "what is not said stays";
     EXPECT_EQ(seen.at("lifetime_seconds").as_int64(), 28'800);
+    EXPECT_EQ(create({"--key", "demo", "--idle", "2h", "--on-idle", "snapshot_then_stop"}), id);
+    EXPECT_EQ(document({"inspect", "demo"}).at("on_idle").as_string(), "snapshot_then_stop");
 }
 
 TEST_F(Again, NeverTakesItsIdleTimeAndItsLifetimeBack)
@@ -69,6 +71,7 @@ TEST_F(Again, NeverTakesItsIdleTimeAndItsLifetimeBack)
     const auto id = create({"--key", "demo", "--idle", "1h", "--on-idle", "destroy", "--lifetime", "8h"});
     EXPECT_EQ(create({"--key", "demo", "--idle", "never"}), id);
     EXPECT_TRUE(document({"inspect", "demo"}).at("idle_seconds").is_null());
+    EXPECT_EQ(document({"inspect", "demo"}).at("on_idle").as_string(), "stop");
     EXPECT_EQ(document({"inspect", "demo"}).at("lifetime_seconds").as_int64(), 28'800);
     EXPECT_EQ(create({"--key", "demo", "--lifetime", "never"}), id);
     EXPECT_TRUE(document({"inspect", "demo"}).at("lifetime_seconds").is_null());

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -43,6 +45,30 @@ TEST_F(KeptFiles, RestoreBringsTheFilesBackUnderTheSameId)
     EXPECT_THAT(ended.err, HasSubstr("restored " + id + " from " + snapshot));
     EXPECT_EQ(inside(id, "cat ~/note"), "before");
     EXPECT_EQ(document({"inspect", id}).at("generation").as_int64(), 2);
+}
+
+TEST_F(KeptFiles, ACopyOfAWorkspaceKeepsWhatWasWrittenInIt)
+{
+    const auto dir = Place::here().dir("copied");
+    std::ofstream(dir + "/file") << "content\n";
+    for (const std::string_view root : {"host", "live"}) {
+        const auto id = create({"--workspace", dir + ":copy", "--template", std::string(root)});
+        inside(id, "echo mine > made; rm file");
+        ASSERT_EQ(berth({"stop", id}).code, 0);
+        ASSERT_EQ(berth({"start", id}).code, 0);
+        EXPECT_EQ(inside(id, "ls; cat made"), "made\nmine") << root;
+        if (root == "live") continue;
+        const auto told = berth({"snapshot", id});
+        EXPECT_THAT(told.err, HasSubstr("what was changed in it"));
+        EXPECT_EQ(inside(id, "ls"), "made");
+        inside(id, "echo other > made");
+        ASSERT_EQ(berth({"fork", id, "--name", "forked"}).code, 0);
+        EXPECT_EQ(inside("forked", "ls; cat made"), "made\nother");
+        ASSERT_EQ(berth({"restore", trimmed(told.out), "--new", "--name", "restored"}).code, 0);
+        EXPECT_EQ(inside("restored", "ls; cat made"), "made\nmine");
+    }
+    EXPECT_TRUE(std::filesystem::exists(dir + "/file"));
+    EXPECT_FALSE(std::filesystem::exists(dir + "/made"));
 }
 
 TEST_F(KeptFiles, RestoreMakesANewOneWhenAsked)

@@ -119,7 +119,7 @@ TEST_F(Snapshot, CollectedByWhatTheyTake)
     const auto big = take(id);
     const auto newest = take(id);
     EXPECT_THAT(berth({"gc", "--keep-bytes", "2MiB", "--dry-run"}).out,
-                AllOf(HasSubstr(big), Not(HasSubstr(newest)), HasSubstr("would be freed")));
+                AllOf(HasSubstr(big), HasSubstr(small), Not(HasSubstr(newest)), HasSubstr("would be freed")));
     const auto listed = document({"snapshots"}).at("snapshots").as_array();
     ASSERT_EQ(listed.size(), 3u);
     EXPECT_EQ(listed[1].at("id").as_string(), big);
@@ -127,7 +127,21 @@ TEST_F(Snapshot, CollectedByWhatTheyTake)
     EXPECT_LT(listed[0].at("bytes").as_int64(), 1 << 20) << "what is new in it, not all that it shows";
     EXPECT_THAT(berth({"snapshots"}).out, Not(HasSubstr(" 0 B")));
     EXPECT_EQ(berth({"gc", "--keep-bytes", "2MiB"}).code, 0);
-    EXPECT_EQ(berth({"snapshots", "-q"}).out, newest + "\n" + small + "\n");
+    EXPECT_EQ(berth({"snapshots", "-q"}).out, newest + "\n") << "the older one goes, however small";
+}
+
+TEST_F(Snapshot, IsKeptByEachOptionThatSaysSo)
+{
+    const auto id = create();
+    const auto older = take(id);
+    const auto newest = take(id);
+    EXPECT_THAT(berth({"gc", "--keep-last", "2", "--keep-within", "1ms"}).code, 2) << "whole seconds";
+    EXPECT_EQ(berth({"gc", "--keep-last", "1", "--keep-within", "1h"}).code, 0);
+    EXPECT_EQ(berth({"snapshots", "-q"}).out, newest + "\n" + older + "\n");
+    EXPECT_EQ(berth({"gc", "--keep-bytes", "1"}).code, 0);
+    EXPECT_EQ(berth({"snapshots", "-q"}).out, newest + "\n") << "its sandbox may have to come from it";
+    EXPECT_EQ(berth({"gc", "--keep-last", "0"}).code, 0);
+    EXPECT_EQ(berth({"snapshots", "-q"}).out, "");
 }
 
 TEST_F(Restore, OnABackendThatDoesNotKnowTheKindNamesThoseThatDo)

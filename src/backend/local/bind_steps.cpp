@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "backend/local/copy_layers.hpp"
 #include "backend/local/plan.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
@@ -211,6 +212,46 @@ Status find_submounts(Bind& bind)
                 printable(bind.path), printable(bind.covered.front().below), printable(bind.path));
 }
 
+/// The directories of a copy, as options of its overlay. What is written lies where the sandbox's other files
+/// lie: with those that are kept on the disk (copy_layers.hpp), else beside it and gone with it.
+std::string copy_directories(sys::StepList& list, const Plan& plan, const Bind& bind,
+                             const std::string& lower, int n)
+{
+    if (plan.durable_upper.empty()) {
+        const Identity& identity = *plan.identity;
+        const std::uint64_t owner = identity.mode == IdMode::Own ? ~0ull : identity.outside(kUserId);
+        for (const char* part : {"u", "w"})
+            list.mkdir_owned(fmt::format("{}{}", lower, part), 0755, owner, owner);
+        return fmt::format("lowerdir={0},upperdir={0}u,workdir={0}w", lower);
+    }
+    const std::string part = copy_part(bind);
+    std::string lowers;
+    int i = 0;
+    for (const auto& layer : copy_stack(plan, part)) {
+        // Short names: all options of a mount are one page.
+        const std::string link = fmt::format("../v{}.{}", n, i++);
+        list.symlink(fmt::format("s/{}/{}", layer, part), link);
+        lowers += link + ":";
+    }
+    return fmt::format("lowerdir={}{},upperdir=../i/{},workdir=../i/w{}", lowers, lower, part, part);
+}
+
+void add_copy(sys::StepList& list, const Plan& plan, const Bind& bind, sys::Slot tree, int n)
+{
+    const std::string lower = fmt::format("../c{}", n);
+    list.mkdir(lower, 0755);
+    list.move_mount(tree, lower);
+    const std::string options = copy_directories(list, plan, bind, lower, n) + overlay_flags(plan);
+    // As with the root: what the kernel makes in the work directory must have an id on the disk.
+    const Identity& identity = *plan.identity;
+    const bool as_mapped_root = identity.mode == IdMode::Mapped && !plan.durable_upper.empty();
+    if (as_mapped_root) list.fs_ids(identity.outside(0), identity.outside(0));
+    const std::string_view below = std::string_view(bind.target).substr(1);
+    list.mount("overlay", below, "overlay", MS_NOSUID | MS_NODEV, options);
+    list.check_writable(below);
+    if (as_mapped_root) list.fs_ids(0, 0);
+}
+
 } // namespace
 
 Result<std::vector<Bind>> open_sources(const SandboxSpec& spec, const StateDir& state, const Pins* pins)
@@ -290,21 +331,10 @@ void add_binds(sys::StepList& list, const Plan& plan, sys::Slot parent)
             bind.file ? list.make_file_beneath({}, below) : list.make_dirs_beneath({}, below, 0755);
         if (identity.mode == IdMode::Mapped) list.fs_ids(0, 0);
 
-        if (bind.mode == Mount::Mode::Copy) {
-            const std::string n = fmt::format("c{}", copies++);
-            const std::string lower = "../" + n;
-            list.mkdir(lower, 0755);
-            list.move_mount(tree, lower);
-            const std::uint64_t owner = identity.mode == IdMode::Own ? ~0ull : identity.outside(kUserId);
-            for (const char* part : {"u", "w"})
-                list.mkdir_owned(fmt::format("{}{}", lower, part), 0755, owner, owner);
-            std::string options = fmt::format("lowerdir={0},upperdir={0}u,workdir={0}w", lower);
-            if (identity.mode == IdMode::Own) options += ",userxattr";
-            list.mount("overlay", below, "overlay", MS_NOSUID | MS_NODEV, options);
-            list.check_writable(below);
-        } else {
+        if (bind.mode == Mount::Mode::Copy)
+            add_copy(list, plan, bind, tree, copies++);
+        else
             list.move_mount(tree, target);
-        }
         list.close(target);
         list.close(tree);
         cover(list, bind.covered, bind.target.substr(1));

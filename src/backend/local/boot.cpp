@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backend/local/bound_usr.hpp"
+#include "backend/local/copy_layers.hpp"
 #include "backend/local/environment.hpp"
 #include "backend/local/group_pool.hpp"
 #include "backend/local/keeper_process.hpp"
@@ -142,6 +143,7 @@ Result<Booted> boot(const StateDir& state, const std::string& native, int direct
     if (!instance.in_memory) plan.durable_upper = fmt::format("{}/{}/fs", state.sandboxes(), native);
     plan.stack = instance.stack;
     BERTH_CHECK(check_usr(state, native, instance, plan));
+    if (!instance.in_memory) BERTH_CHECK(make_copy_layers(directory, plan));
     ScopeExit undo_group([&] {
         if (!instance.groups.empty()) (void)sys::KeptGroup::remove(instance.groups);
     });

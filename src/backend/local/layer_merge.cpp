@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include <ranges>
+#include <set>
 
+#include "backend/local/copy_layers.hpp"
 #include "backend/local/instance_lock.hpp"
 #include "backend/local/uppers.hpp"
 #include "base/hooks.hpp"
@@ -24,14 +26,28 @@ using namespace std::chrono_literals;
 constexpr int kDirectory = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
 constexpr std::chrono::milliseconds kPatience = 200ms; ///< somebody works on it: another time, then
 
-/// From the lowest to the topmost, each over those before it.
-Status merge_into(int layers, int made, const Stack& stack, const char* part, std::string_view marks)
+/// What any of them has.
+Result<std::set<std::string>> parts_of(int layers, const Stack& stack)
 {
-    if (::mkdirat(made, part, 0700) != 0) return fail_errno("making the merged layer");
-    const UniqueFd to(::openat(made, part, kDirectory));
+    std::set<std::string> out;
+    for (const auto& id : stack) {
+        const UniqueFd layer(::openat(layers, id.c_str(), kDirectory));
+        if (!layer) return fail_errno("opening the layer {}", id);
+        BERTH_TRY(const auto names, list_parts(layer.get()));
+        out.insert(names.begin(), names.end());
+    }
+    return out;
+}
+
+/// From the lowest to the topmost, each over those before it.
+Status merge_into(int layers, int made, const Stack& stack, const std::string& part, std::string_view marks)
+{
+    if (::mkdirat(made, part.c_str(), 0700) != 0) return fail_errno("making the merged layer");
+    const UniqueFd to(::openat(made, part.c_str(), kDirectory));
     if (!to) return fail_errno("opening the merged layer");
     for (const auto& id : std::views::reverse(stack)) {
         const UniqueFd from(::openat(layers, fmt::format("{}/{}", id, part).c_str(), kDirectory));
+        if (!from && errno == ENOENT && is_copy_part(part)) continue; // nobody had that copy yet
         if (!from) return fail_errno("opening the layer {}", id);
         if (auto done = sys::lay_over(from.get(), to.get(), marks); !done)
             return std::unexpected(std::move(done).error().while_doing("merging the layer " + id));
@@ -76,7 +92,8 @@ Status merge_stack(const StateDir& state, Instance& instance)
     const UniqueFd made(::openat(layers.get(), making.c_str(), kDirectory));
     if (!made) return fail_errno("opening the layer {}", id);
     const auto marks = instance.mode == IdMode::Own ? sys::kUserMarks : sys::kTrustedMarks;
-    for (const char* part : {"u1", "u2"})
+    BERTH_TRY(const auto parts, parts_of(layers.get(), instance.stack));
+    for (const auto& part : parts)
         BERTH_CHECK(merge_into(layers.get(), made.get(), instance.stack, part, marks));
     hooks::kill_point("merge: made");
     // The layers it was made of may be gone before the next sync.

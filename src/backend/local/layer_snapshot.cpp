@@ -118,10 +118,13 @@ Status freeze_running(Taking& taking, const std::string& layer, SnapshotTaken& t
 
 Result<sys::TreeCopied> copy_uppers(const Taking& taking, int to)
 {
+    constexpr int kDirectory = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
     sys::TreeCopied all;
-    for (const char* name : {"u1", "u2"}) {
-        const UniqueFd from(::openat(taking.directory, fmt::format("fs/{}", name).c_str(),
-                                     O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    const UniqueFd files(::openat(taking.directory, "fs", kDirectory));
+    if (!files) return fail_errno("opening the layers of {}", taking.native);
+    BERTH_TRY(const auto parts, list_parts(files.get()));
+    for (const auto& name : parts) {
+        const UniqueFd from(::openat(files.get(), name.c_str(), kDirectory));
         if (!from) return fail_errno("opening the layer {} of {}", name, taking.native);
         BERTH_TRY(const auto copied, sys::copy_tree(from.get(), to, name));
         all.files += copied.files;
@@ -172,8 +175,11 @@ std::vector<std::string> notes_of(const Instance& instance, bool live)
 {
     std::vector<std::string> notes{live ? "memory and processes are not part of it"
                                         : "memory and processes are not part of it; nothing ran"};
-    if (!instance.spec.mounts.empty() || !instance.spec.volumes.empty())
+    const auto is_copy = [](const Mount& mount) { return mount.mode == Mount::Mode::Copy; };
+    if (!std::ranges::all_of(instance.spec.mounts, is_copy) || !instance.spec.volumes.empty())
         notes.emplace_back("mounts, workspaces and volumes of the host are not part of it");
+    if (std::ranges::any_of(instance.spec.mounts, is_copy))
+        notes.emplace_back("of a copy of a host directory it has what was changed in it");
     return notes;
 }
 

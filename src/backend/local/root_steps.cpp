@@ -15,6 +15,7 @@
 #include <cstdlib>
 
 #include "backend/local/bound_usr.hpp"
+#include "backend/local/copy_layers.hpp"
 #include "backend/local/host_files.hpp"
 #include "backend/local/plan.hpp"
 #include "base/hooks.hpp"
@@ -55,15 +56,9 @@ std::string lowers_of(const Plan& plan, std::string_view n, std::string_view bas
 std::string overlay_options(const Plan& plan, std::string_view lowers, std::string_view n,
                             std::string_view below = "")
 {
-    const bool durable = !plan.durable_upper.empty();
-    const std::string_view base = durable ? "i/" : "";
-    std::string options =
-        fmt::format("lowerdir={},upperdir={}u{}{},workdir={}w{}", lowers, base, n, below, base, n);
-    if (durable) options += ",volatile"; // on a tmpfs there is nothing to sync, and the mark costs time
-    // Layers go from one overlay to another; whatever the kernel was built for, they must not point into
-    // their neighbours. With userxattr they cannot.
-    options += plan.identity->mode == IdMode::Own ? ",userxattr" : ",redirect_dir=off,metacopy=off,index=off";
-    return options;
+    const std::string_view base = plan.durable_upper.empty() ? "" : "i/";
+    return fmt::format("lowerdir={},upperdir={}u{}{},workdir={}w{}", lowers, base, n, below, base, n) +
+           overlay_flags(plan);
 }
 
 /// In a user's sandbox the host's /usr/local is nobody's; directories of the same names in the
@@ -84,6 +79,16 @@ void add_user_local(sys::StepList& list, std::string_view upper)
 /// A layer below has those directories already, or has removed them.
 bool needs_user_local(const Plan& plan) { return plan.identity->mode == IdMode::Own && plan.stack.empty(); }
 
+/// On disk the layers hold the sandbox's own ids; the clone shows them as the leased ones.
+void attach_durable(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
+{
+    list.mkdir("i", 0755);
+    const auto tree = list.open_tree(plan.durable_upper);
+    list.mount_attr(tree, 0, user_namespace);
+    list.move_mount(tree, "i");
+    list.close(tree);
+}
+
 void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
 {
     const auto owner = root_owner(plan);
@@ -97,12 +102,7 @@ void add_upper(sys::StepList& list, const Plan& plan, sys::Slot user_namespace)
         if (needs_user_local(plan)) add_user_local(list, "u2");
         return;
     }
-    // On disk the layers hold the sandbox's own ids; the clone shows them as the leased ones.
-    list.mkdir("i", 0755);
-    const auto tree = list.open_tree(plan.durable_upper);
-    list.mount_attr(tree, 0, user_namespace);
-    list.move_mount(tree, "i");
-    list.close(tree);
+    attach_durable(list, plan, user_namespace);
     if (needs_user_local(plan)) add_user_local(list, "i/u2");
 }
 
@@ -139,6 +139,11 @@ void add_bound_usr(sys::StepList& list, const Plan& plan)
     }
     list.mount("overlay", "m/usr/local", "overlay", MS_NODEV, overlay_options(plan, lowers, "2", "/local"));
     list.check_writable("m/usr/local");
+}
+
+bool has_copy(const Plan& plan)
+{
+    return std::ranges::any_of(plan.binds, [](const Bind& b) { return b.mode == Mount::Mode::Copy; });
 }
 
 /// An ordinary user's sandbox has his id: the keepers of his other sandboxes would take it for him,
@@ -205,6 +210,8 @@ void add_root(sys::StepList& list, const Plan& plan, sys::Slot parent, sys::Slot
         list.mount_attr(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, {}, AT_RECURSIVE);
         list.move_mount(tree, "m");
         list.close(tree);
+        // It has no layers of its own but those of copies.
+        if (!plan.durable_upper.empty() && has_copy(plan)) attach_durable(list, plan, user_namespace);
         list.chdir("m");
         // Sockets answer through a read-only mount: those of the host's daemons must be out of sight.
         for (const char* hidden : kHiddenInLive)

@@ -28,14 +28,14 @@ struct Attributes {
 
 /// Of the directory that `name` shows through from the stack. The topmost directory's attributes win in an
 /// overlay, so a new upper that does not repeat them would change the sandbox.
-Attributes shown_from(int layers, const Stack& stack, const std::string& name)
+Attributes shown_from(int layers, const Stack& stack, const std::string& name, const Attributes& none = {})
 {
     struct stat st{};
     for (const auto& id : stack)
         if (::fstatat(layers, fmt::format("{}/{}", id, name).c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISDIR(st.st_mode))
             return {.mode = st.st_mode & kModeBits, .uid = st.st_uid, .gid = st.st_gid};
-    return {};
+    return none;
 }
 
 Status make_directory_like(int at, const std::string& name, const Attributes& like)
@@ -70,6 +70,15 @@ Status make_etc_file(int files, const std::string& name, std::string_view text, 
         ::openat(files, ("u1/" + name).c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode));
     if (!file || ::fchmod(file.get(), mode) != 0) return fail_errno("creating /{}", name);
     return write_all(file.get(), text);
+}
+
+constexpr char kWork = 'w';
+
+Result<std::vector<std::string>> list_work_directories(int files)
+{
+    BERTH_TRY(auto names, list_names(files));
+    std::erase_if(names, [](const std::string& name) { return !name.starts_with(kWork); });
+    return names;
 }
 
 /// `fresh`: of a new sandbox.
@@ -108,6 +117,32 @@ Status make_uppers(const StateDir& state, int directory, const Stack& stack, con
     return make(state, directory, stack, &spec);
 }
 
+Status make_upper(const StateDir& state, int directory, const Stack& stack, const std::string& part,
+                  std::optional<std::uint32_t> owner)
+{
+    BERTH_TRY(const auto files, open_directory(directory, kFiles));
+    const std::string work = kWork + part;
+    if (::mkdirat(files.get(), work.c_str(), 0755) != 0 && errno != EEXIST)
+        return fail_errno("creating the work directory {}", work);
+    if (::faccessat(files.get(), part.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return {};
+    Attributes none;
+    if (owner) none.uid = none.gid = *owner;
+    BERTH_TRY(const auto layers, open_layers(state));
+    const std::string making = work + ".new"; // there with its owner, or not at all
+    BERTH_CHECK(sys::remove_tree(files.get(), making));
+    BERTH_CHECK(make_directory_like(files.get(), making, shown_from(layers.get(), stack, part, none)));
+    if (::renameat2(files.get(), making.c_str(), files.get(), part.c_str(), RENAME_NOREPLACE) != 0)
+        return fail_errno("naming the layer {}", part);
+    return {};
+}
+
+Result<std::vector<std::string>> list_parts(int files)
+{
+    BERTH_TRY(auto names, list_names(files));
+    std::erase_if(names, [](const std::string& name) { return name.starts_with(kWork); });
+    return names;
+}
+
 Status sync_file_system(int directory)
 {
     if (::syncfs(directory) != 0) return fail_errno("syncing the files of a sandbox");
@@ -118,8 +153,9 @@ Status remove_marks(int directory)
 {
     BERTH_TRY(const auto files, open_directory(directory, kFiles));
     BERTH_CHECK(make_work_directories(files.get())); // a freeze that was killed may have removed them
-    for (const char* name : {"w1", "w2"}) {
-        BERTH_TRY(const auto work, open_directory(files.get(), name));
+    BERTH_TRY(const auto names, list_work_directories(files.get()));
+    for (const auto& name : names) {
+        BERTH_TRY(const auto work, open_directory(files.get(), name.c_str()));
         // The kernel makes it again; what else lies in it are copies that were never finished.
         BERTH_CHECK(sys::remove_tree(work.get(), "work"));
     }
@@ -131,7 +167,8 @@ Status freeze_uppers(const StateDir& state, int directory, const std::string& la
     BERTH_TRY(const auto layers, open_layers(state));
     {
         BERTH_TRY(const auto files, open_directory(directory, kFiles));
-        for (const char* name : {"w1", "w2"}) BERTH_CHECK(sys::remove_tree(files.get(), name));
+        BERTH_TRY(const auto names, list_work_directories(files.get()));
+        for (const auto& name : names) BERTH_CHECK(sys::remove_tree(files.get(), name));
     }
     if (::renameat2(directory, kFiles, layers.get(), layer.c_str(), RENAME_NOREPLACE) != 0)
         return fail_errno("naming the layer {}", layer);

@@ -1,13 +1,19 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "backend/local/layers.hpp"
 #include "base/result.hpp"
 #include "core/sandbox_spec.hpp"
 
 namespace berth::local {
 
-// The writable layers of an instance: `fs/u1` of its root, `fs/u2` of its /usr, and the work directories
-// of the two overlays beside them. On disk they hold the sandbox's own ids.
+// The writable layers of an instance: `fs/u1` of its root, `fs/u2` of its /usr, `fs/c…` of each copy of a
+// host directory (copy_layers.hpp), and beside each the work directory of its overlay, whose name begins with
+// `w`. On disk they hold the sandbox's own ids.
 
 /// Empty ones on top of `stack`, for a sandbox that goes on. All there at once, under the name `fs`, or not
 /// at all.
@@ -15,6 +21,14 @@ namespace berth::local {
 /// For a new one: with a machine id and a host name of its own.
 [[nodiscard]] Status make_uppers(const StateDir& state, int directory, const Stack& stack,
                                  const SandboxSpec& spec);
+
+/// One more of them, with its work directory, where it is not there yet; `owner` where the stack has none of
+/// it.
+[[nodiscard]] Status make_upper(const StateDir& state, int directory, const Stack& stack,
+                                const std::string& part, std::optional<std::uint32_t> owner);
+
+/// The names of those in `files`, or in a frozen layer, without the work directories.
+[[nodiscard]] Result<std::vector<std::string>> list_parts(int files);
 
 /// All that was written to the file system the directory lies on is on the disk.
 [[nodiscard]] Status sync_file_system(int directory);

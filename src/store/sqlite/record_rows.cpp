@@ -170,10 +170,24 @@ Status update_record(Connection& db, const SandboxRecord& record, std::uint64_t 
     return {};
 }
 
-Status touch_record(Connection& db, const std::string& id, WallTime used, WallTime due)
+/// Whoever used it may have read its record long ago: when it is due only the row knows.
+Status touch_record(Connection& db, const std::string& id, WallTime used)
 {
-    BERTH_TRY(auto row, db.prepare("UPDATE sandbox SET last_used=max(last_used, ?), due=? WHERE id=?"));
-    return row.bind(ticks(used)).bind(ticks(due)).bind(id).run();
+    SandboxRecord now;
+    {
+        BERTH_TRY(auto row, db.prepare("SELECT state, created, last_used, idle, on_idle, lifetime "
+                                       "FROM sandbox WHERE id=?"));
+        BERTH_TRY(const bool found, row.bind(id).step());
+        if (!found) return {};
+        now.state = read_state(row.text(0)).value_or(State::Lost);
+        now.created = wall_time(row.number(1));
+        now.last_used = std::max(used, wall_time(row.number(2)));
+        now.retention.idle = read_seconds(row.number(3));
+        now.retention.on_idle = parse_on_idle(row.text(4)).value_or(OnIdle::Stop);
+        now.retention.lifetime = read_seconds(row.number(5));
+    }
+    BERTH_TRY(auto row, db.prepare("UPDATE sandbox SET last_used=?, due=? WHERE id=?"));
+    return row.bind(ticks(now.last_used)).bind(ticks(now.deadline())).bind(id).run();
 }
 
 Result<std::optional<SandboxRecord>> find_record(Connection& db, const std::string& id)
@@ -204,8 +218,11 @@ Result<std::vector<SandboxRecord>> list_records(Connection& db, const RecordQuer
     // Names, deadlines and what is superseded have indexes of their own, which the two above would not use.
     static const std::string named = fmt::format(
         "SELECT {} FROM sandbox WHERE name=? AND name<>'' AND live=1 ORDER BY id LIMIT ?", kColumns);
-    static const std::string overdue = fmt::format(
-        "SELECT {} FROM sandbox WHERE due<>0 AND live=1 AND due<=? AND id>? ORDER BY id LIMIT ?", kColumns);
+    static const std::string overdue =
+        fmt::format("SELECT {0} FROM sandbox WHERE due<>0 AND live=1 AND due<=?1 AND id>?2 UNION ALL "
+                    "SELECT {0} FROM sandbox WHERE superseded_by<>'' AND state<>'destroyed' AND "
+                    "state<>'failed' AND due<>0 AND due<=?1 AND id>?2 ORDER BY id LIMIT ?3",
+                    kColumns);
     static const std::string superseded =
         fmt::format("SELECT {} FROM sandbox WHERE superseded_by<>'' AND state<>'destroyed' AND "
                     "state<>'failed' AND id>? ORDER BY id LIMIT ?",

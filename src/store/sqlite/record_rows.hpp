@@ -17,7 +17,7 @@ namespace berth::store {
 [[nodiscard]] Status insert_record(Connection& db, const SandboxRecord& record);
 /// Conflict when its version is not `before`.
 [[nodiscard]] Status update_record(Connection& db, const SandboxRecord& record, std::uint64_t before);
-[[nodiscard]] Status touch_record(Connection& db, const std::string& id, WallTime used, WallTime due);
+[[nodiscard]] Status touch_record(Connection& db, const std::string& id, WallTime used);
 [[nodiscard]] Result<std::optional<SandboxRecord>> find_record(Connection& db, const std::string& id);
 [[nodiscard]] Result<std::optional<SandboxRecord>> find_key_record(Connection& db, const std::string& key);
 [[nodiscard]] Result<std::vector<SandboxRecord>> list_records(Connection& db, const RecordQuery& query);

@@ -152,10 +152,9 @@ Result<SandboxRecord> SqliteStore::replace(SandboxRecord first, SandboxRecord se
 }
 
 /// Nobody waits for the disk: a machine that crashes ends every use.
-Status SqliteStore::touch(const std::string& id, WallTime used, WallTime due)
+Status SqliteStore::touch(const std::string& id, WallTime used)
 {
-    return writer_.write([&](Connection& db) { return touch_record(db, id, used, due); },
-                         Writer::Until::Written);
+    return writer_.write([&](Connection& db) { return touch_record(db, id, used); }, Writer::Until::Written);
 }
 
 Result<std::optional<SandboxRecord>> SqliteStore::find(const std::string& id)
@@ -195,11 +194,11 @@ Result<std::size_t> SqliteStore::count_ended(WallTime before, std::size_t limit)
 
 /// The sync is under way when it returns, and nobody waits for it: what is written outlives every process of
 /// ours, and a machine that crashes ends the command itself.
-Status SqliteStore::add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events)
+Status SqliteStore::add_exec(ExecRecord exec, std::vector<LedgerEvent> events)
 {
     const auto work = [&](Connection& db) -> Status {
         BERTH_CHECK(insert_exec(db, exec));
-        BERTH_CHECK(touch_record(db, exec.sandbox, exec.started, due));
+        BERTH_CHECK(touch_record(db, exec.sandbox, exec.started));
         return append_events(db, events, clock_->now());
     };
     BERTH_CHECK(writer_.write(work, Writer::Until::Written));
@@ -208,12 +207,12 @@ Status SqliteStore::add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEv
 }
 
 /// Synced behind the commit and not with it: the next command's beginning does not wait for the disk.
-Status SqliteStore::end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events)
+Status SqliteStore::end_exec(ExecRecord exec, std::vector<LedgerEvent> events)
 {
     const auto work = [&](Connection& db) -> Status {
         BERTH_TRY(const bool first, end_exec_row(db, exec.id, exec.ended, exec.outcome));
         if (!first) return {};
-        BERTH_CHECK(touch_record(db, exec.sandbox, exec.ended, due));
+        BERTH_CHECK(touch_record(db, exec.sandbox, exec.ended));
         return append_events(db, events, clock_->now());
     };
     BERTH_CHECK(writer_.write(work, Writer::Until::Written));

@@ -27,7 +27,7 @@ public:
     Result<SandboxRecord> update(SandboxRecord record, std::vector<LedgerEvent> events) override;
     Result<SandboxRecord> replace(SandboxRecord first, SandboxRecord second,
                                   std::vector<LedgerEvent> events) override;
-    Status touch(const std::string& id, WallTime used, WallTime due) override;
+    Status touch(const std::string& id, WallTime used) override;
     Result<std::optional<SandboxRecord>> find(const std::string& id) override;
     Result<std::optional<SandboxRecord>> find_key(const std::string& key) override;
     Result<std::vector<SandboxRecord>> list(const RecordQuery& query) override;
@@ -35,8 +35,8 @@ public:
     Result<std::size_t> forget_ended(WallTime before, std::size_t limit) override;
     Result<std::size_t> count_ended(WallTime before, std::size_t limit) override;
 
-    Status add_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) override;
-    Status end_exec(ExecRecord exec, WallTime due, std::vector<LedgerEvent> events) override;
+    Status add_exec(ExecRecord exec, std::vector<LedgerEvent> events) override;
+    Status end_exec(ExecRecord exec, std::vector<LedgerEvent> events) override;
     Status note_exec(const ExecRecord& exec) override;
     Result<std::vector<ExecRecord>> execs_due(WallTime by, std::size_t limit) override;
     Result<std::vector<ExecRecord>> execs(const std::string& sandbox, bool running_only) override;

@@ -207,6 +207,66 @@ TEST_F(Gc, RemovesWhatWasSupersededADayAgo)
     EXPECT_FALSE(world_->instances.contains(old.record.native));
 }
 
+TEST_F(Gc, LeavesWhatWasSupersededWhileACommandRunsInIt)
+{
+    auto one = process();
+    const auto old = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ExecSpec exec;
+    exec.id = "exec_01jd7f3k2m0000000000000000";
+    exec.argv = {"sleep", "1000"};
+    ASSERT_TRUE(run_task(one->lifecycle->exec(old.record, exec)));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    must(run_task(one->lifecycle->acquire(other)));
+    for (const bool running : {true, false}) {
+        world_->execs[old.record.native] = {{.id = exec.id, .running = running, .status = {}, .events = 1}};
+        clock_.time += 25h;
+        for (const bool dry : {true, false})
+            EXPECT_THAT(must_collect(*one, {.dry_run = dry}).actions, IsEmpty()) << running;
+        EXPECT_TRUE(world_->instances.contains(old.record.native)) << running;
+    }
+    clock_.time += 23h;
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty()) << "it was used a day ago";
+    clock_.time += 2h;
+    for (const bool dry : {true, false})
+        EXPECT_THAT(must_collect(*one, {.dry_run = dry}).actions,
+                    Contains(Field(&GcAction::what, "destroy")));
+    EXPECT_FALSE(world_->instances.contains(old.record.native));
+}
+
+TEST_F(Gc, WhatIsSupersededIsIdleAndOldAsAnyOther)
+{
+    auto one = process();
+    auto first = idle_wish(OnIdle::Stop);
+    first.retention.lifetime = 1h;
+    const auto old = must(run_task(one->lifecycle->acquire(first)));
+    auto other = wish("demo");
+    other.spec.env["A"] = "b";
+    const auto next = must(run_task(one->lifecycle->acquire(other)));
+    clock_.time += 61s;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "stop")));
+    EXPECT_EQ(world_->instances.at(old.record.native).state, State::Stopped);
+    EXPECT_THAT(must_collect(*one).actions, IsEmpty()) << "once";
+    clock_.time += 1h;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "destroy")));
+    EXPECT_FALSE(world_->instances.contains(old.record.native));
+    EXPECT_TRUE(world_->instances.contains(next.record.native));
+}
+
+TEST_F(Gc, AnExecThatBeganBeforeTheIdleTimeWasSetLeavesIt)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    ExecSpec exec;
+    exec.id = "exec_01jd7f3k2m0000000000000000";
+    exec.argv = {"sleep", "4"};
+    ASSERT_TRUE(run_task(one->lifecycle->exec(made.record, exec)));
+    must(run_task(one->lifecycle->acquire(idle_wish(OnIdle::Stop))));
+    ASSERT_TRUE(run_task(one->lifecycle->finish_exec(made.record, exec.id, ExitStatus::from_wait(0), false)));
+    clock_.time += 2min;
+    EXPECT_THAT(must_collect(*one).actions, Contains(Field(&GcAction::what, "stop")));
+}
+
 TEST_F(Gc, KeepsTheNewestSnapshots)
 {
     auto one = process();
@@ -226,6 +286,47 @@ TEST_F(Gc, KeepsTheNewestSnapshots)
     EXPECT_EQ(left.front().id, ids.back());
     EXPECT_TRUE(std::filesystem::exists(data_ + "/snapshot/" + ids.back()));
     EXPECT_FALSE(std::filesystem::exists(data_ + "/snapshot/" + ids.front()));
+}
+
+TEST_F(Gc, KeepsASnapshotThatOneOfTheOptionsKeeps)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    for (int i = 0; i < 4; ++i) {
+        clock_.time += 1h;
+        ASSERT_TRUE(run_task(one->lifecycle->snapshot("demo", {})));
+    }
+    const auto left = [&](GcWish wish) {
+        must_collect(*one, wish);
+        return one->store->snapshots(made.record.id())->size();
+    };
+    EXPECT_EQ(left({.keep_last = 3, .keep_within = 1s}), 3u);
+    EXPECT_EQ(left({.keep_last = 1, .keep_within = 90min}), 2u);
+    clock_.time += 1h;
+    EXPECT_EQ(left({.keep_within = 1s}), 1u) << "its sandbox may have to be made from it";
+    ASSERT_TRUE(run_task(one->lifecycle->destroy("demo")));
+    EXPECT_EQ(left({.keep_within = 1s}), 0u) << "nobody comes back to it";
+}
+
+TEST_F(Gc, WhatIsOlderThanASnapshotThatDoesNotFitGoesFirst)
+{
+    auto one = process();
+    const auto made = must(run_task(one->lifecycle->acquire(wish("demo"))));
+    std::vector<std::string> ids;
+    for (int i = 0; i < 3; ++i) {
+        clock_.time += 1h;
+        ids.push_back(run_task(one->lifecycle->snapshot("demo", {}))->record.id);
+    }
+    for (const auto& [id, bytes] : {std::pair(ids[0], 1u), std::pair(ids[1], 100u), std::pair(ids[2], 10u)})
+        ASSERT_TRUE(one->store->size_snapshot(id, bytes));
+    must_collect(*one, {.keep_bytes = Bytes{50}});
+    auto left = *one->store->snapshots(made.record.id());
+    ASSERT_EQ(left.size(), 1u) << "the small one is older than the large one";
+    EXPECT_EQ(left.front().id, ids.back());
+    must_collect(*one, {.keep_bytes = Bytes{5}});
+    EXPECT_EQ(one->store->snapshots(made.record.id())->size(), 1u) << "the newest stays";
+    must_collect(*one, {.keep_last = 0, .keep_bytes = Bytes{5}});
+    EXPECT_EQ(one->store->snapshots(made.record.id())->size(), 0u);
 }
 
 TEST_F(Gc, CountsOnceWhatASnapshotTakesThatWasTakenWithoutCounting)

@@ -51,11 +51,13 @@ protected:
 
 TEST_F(StoreRows, AnExecIsAddedWithTheUseOfItsSandboxAndEndsOnce)
 {
-    const auto box = *store_->insert(record(), {});
+    auto wanted = record();
+    wanted.retention.idle = 300s;
+    const auto box = *store_->insert(wanted, {});
     ExecRecord exec{
         .id = "exec_1", .sandbox = box.id(), .argv = {"sh", "-c", "echo 'a b'\n"}, .started = at(200)};
-    ASSERT_TRUE(store_->add_exec(exec, at(500), {{.sandbox = box.id(), .type = "sandbox_process_started"}}));
-    EXPECT_EQ(store_->add_exec(exec, at(500), {}).error().code, Code::Conflict);
+    ASSERT_TRUE(store_->add_exec(exec, {{.sandbox = box.id(), .type = "sandbox_process_started"}}));
+    EXPECT_EQ(store_->add_exec(exec, {}).error().code, Code::Conflict);
     EXPECT_EQ((*store_->find(box.id()))->last_used, at(200));
     EXPECT_EQ((*store_->find(box.id()))->due, at(500));
     EXPECT_EQ((*store_->find(box.id()))->version, box.version) << "using it disturbs nobody";
@@ -63,9 +65,9 @@ TEST_F(StoreRows, AnExecIsAddedWithTheUseOfItsSandboxAndEndsOnce)
     exec.ended = at(300);
     exec.outcome = "exit 7";
     const std::vector<LedgerEvent> told{{.sandbox = box.id(), .type = "sandbox_process_state_updated"}};
-    ASSERT_TRUE(store_->end_exec(exec, at(600), told));
+    ASSERT_TRUE(store_->end_exec(exec, told));
     exec.outcome = "unknown";
-    ASSERT_TRUE(store_->end_exec(exec, at(600), told)) << "told again by somebody who came later";
+    ASSERT_TRUE(store_->end_exec(exec, told)) << "told again by somebody who came later";
     EXPECT_THAT(*store_->execs(box.id(), true), IsEmpty());
     EXPECT_EQ(store_->execs(box.id(), false)->front().outcome, "exit 7");
     EXPECT_EQ(store_->ledger({.type = "sandbox_process_state_updated"})->size(), 1u);
@@ -79,8 +81,8 @@ TEST_F(StoreRows, AnExecKeepsItsDeadlineUntilItEnds)
     exec.paused_before = 70ms;
     exec.due = at(300);
     ExecRecord other{.id = "exec_2", .sandbox = box.id(), .argv = {"true"}, .started = at(200)};
-    ASSERT_TRUE(store_->add_exec(exec, {}, {}));
-    ASSERT_TRUE(store_->add_exec(other, {}, {}));
+    ASSERT_TRUE(store_->add_exec(exec, {}));
+    ASSERT_TRUE(store_->add_exec(other, {}));
     EXPECT_THAT(*store_->execs_due(at(299), 10), IsEmpty());
     EXPECT_THAT(*store_->execs_due(at(300), 10), ElementsAre(exec));
     exec.due = at(400);
@@ -90,7 +92,7 @@ TEST_F(StoreRows, AnExecKeepsItsDeadlineUntilItEnds)
     EXPECT_THAT(*store_->execs(box.id(), true), ElementsAre(exec, other));
     exec.ended = at(350);
     exec.outcome = "signal 9";
-    ASSERT_TRUE(store_->end_exec(exec, {}, {}));
+    ASSERT_TRUE(store_->end_exec(exec, {}));
     EXPECT_THAT(*store_->execs_due(at(1000), 10), IsEmpty());
     auto late = exec;
     late.overdue = false;
@@ -105,7 +107,7 @@ TEST_F(StoreRows, ForgetsWhatIsOverAndNothingElse)
         one.state = state;
         one.changed = at(changed);
         const auto id = store_->insert(one, {{.sandbox = one.id(), .type = "sandbox_created"}})->id();
-        EXPECT_TRUE(store_->add_exec({.id = "exec_of_" + id, .sandbox = id, .argv = {"true"}}, {}, {}));
+        EXPECT_TRUE(store_->add_exec({.id = "exec_of_" + id, .sandbox = id, .argv = {"true"}}, {}));
         return id;
     };
     const auto first = over(State::Destroyed, 10), failed = over(State::Failed, 20),
@@ -156,7 +158,7 @@ TEST_F(StoreRows, AnExecOutlivesWhoeverAddedItAtOnce)
     if (child == 0) {
         const auto own = SqliteStore::open(dir_ + "/store.db");
         const ExecRecord exec{.id = "exec_1", .sandbox = box.id(), .argv = {"true"}, .started = at(200)};
-        const bool added = own && (*own)->add_exec(exec, at(500), {{.sandbox = box.id(), .type = "started"}});
+        const bool added = own && (*own)->add_exec(exec, {{.sandbox = box.id(), .type = "started"}});
         ::kill(::getpid(), added ? SIGKILL : SIGABRT);
     }
     int status = 0;
@@ -166,7 +168,7 @@ TEST_F(StoreRows, AnExecOutlivesWhoeverAddedItAtOnce)
     store_ = *SqliteStore::open(dir_ + "/store.db");
     ASSERT_EQ(store_->execs(box.id(), true)->size(), 1u);
     EXPECT_EQ(store_->ledger({.type = "started"})->size(), 1u);
-    EXPECT_EQ((*store_->find(box.id()))->due, at(500));
+    EXPECT_EQ((*store_->find(box.id()))->last_used, at(200));
 }
 
 TEST_F(StoreRows, ThoseWhoNeedNotWaitForTheDiskAndThoseWhoMustDoNotLoseEachOther)
@@ -179,10 +181,10 @@ TEST_F(StoreRows, ThoseWhoNeedNotWaitForTheDiskAndThoseWhoMustDoNotLoseEachOther
             for (int i = 0; i < each; ++i) {
                 ExecRecord exec{
                     .id = fmt::format("exec_{}_{}", t, i), .sandbox = box.id(), .started = at(200)};
-                EXPECT_TRUE(store_->add_exec(exec, at(500), {{.sandbox = box.id(), .type = "begun"}}));
+                EXPECT_TRUE(store_->add_exec(exec, {{.sandbox = box.id(), .type = "begun"}}));
                 exec.ended = at(300);
                 exec.outcome = "exit 0";
-                if (i % 2 == 0) EXPECT_TRUE(store_->end_exec(exec, at(500), {}));
+                if (i % 2 == 0) EXPECT_TRUE(store_->end_exec(exec, {}));
                 if (i % 10 == 0) EXPECT_TRUE(store_->append({{.sandbox = box.id(), .type = "synced"}}));
             }
         });
@@ -201,14 +203,46 @@ TEST_F(StoreRows, ListsWhatIsDue)
     for (auto* one : {&late, &soon, &never}) *one = *store_->insert(*one, {});
     EXPECT_THAT(*store_->list({.due_by = at(149)}), IsEmpty());
     EXPECT_THAT(*store_->list({.due_by = at(150)}), ElementsAre(soon));
-    ASSERT_TRUE(store_->touch(soon.id(), at(120), at(2000)));
+    soon.retention.idle = 2000s;
+    soon = *store_->update(soon, {});
+    ASSERT_TRUE(store_->touch(soon.id(), at(120)));
     EXPECT_THAT(*store_->list({.due_by = at(1000)}), ElementsAre(late));
+}
+
+TEST_F(StoreRows, ListsWhatIsDueAndSupersededUntilItIsOver)
+{
+    auto old = record(), gone = record(), next = record();
+    if (next.id() < old.id()) std::swap(old.spec.id, next.spec.id); // made in one moment they have no order
+    for (auto* one : {&old, &gone, &next}) one->due = at(150);
+    old.superseded_by = gone.superseded_by = next.id();
+    gone.state = State::Destroyed;
+    for (auto* one : {&old, &gone, &next}) *one = *store_->insert(*one, {});
+    EXPECT_THAT(*store_->list({.due_by = at(149)}), IsEmpty());
+    EXPECT_THAT(*store_->list({.due_by = at(150)}), ElementsAre(old, next));
+    EXPECT_THAT(*store_->list({.due_by = at(150), .after = old.id()}), ElementsAre(next));
+    EXPECT_THAT(*store_->list({.due_by = at(150), .limit = 1}), ElementsAre(old));
+}
+
+TEST_F(StoreRows, AUseKeepsTheDeadlineThatWasSetMeanwhile)
+{
+    auto box = *store_->insert(record(), {});
+    ExecRecord exec{.id = "exec_1", .sandbox = box.id(), .started = at(200)};
+    ASSERT_TRUE(store_->add_exec(exec, {}));
+    EXPECT_EQ((*store_->find(box.id()))->due, WallTime{});
+    box.retention = {.idle = 60s, .on_idle = OnIdle::Stop, .lifetime = 1h};
+    ASSERT_TRUE(store_->update(box, {}));
+    exec.ended = at(300);
+    exec.outcome = "exit 0";
+    ASSERT_TRUE(store_->end_exec(exec, {}));
+    EXPECT_EQ((*store_->find(box.id()))->due, at(360));
+    ASSERT_TRUE(store_->touch(box.id(), at(90'000)));
+    EXPECT_EQ((*store_->find(box.id()))->due, at(3700)) << "its lifetime";
 }
 
 TEST_F(StoreRows, ATouchNeverMovesTheLastUseBack)
 {
     const auto box = *store_->insert(record(), {});
-    ASSERT_TRUE(store_->touch(box.id(), at(50), at(0)));
+    ASSERT_TRUE(store_->touch(box.id(), at(50)));
     EXPECT_EQ((*store_->find(box.id()))->last_used, at(100));
 }
 

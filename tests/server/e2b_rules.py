@@ -78,6 +78,27 @@ def a_move_is_a_rename(server: Server):
 
 
 @check
+def a_move_makes_the_way_for_the_user_or_not_at_all(server: Server):
+    if os.geteuid() != 0:
+        return  # there is no root inside
+    box = server.create()
+
+    def move(source: str, destination: str) -> int:
+        return box.unary(FILES + "Move", {"source": source, "destination": destination})[0]
+
+    # Out of another's directory: whoever may take it from there may not write where it is to go.
+    as_root(box, "echo 1 > /tmp/g; chown user /tmp/g; install -d -o 1234 -g 1234 -m 755 /opt/dd; echo 2 > /opt/dd/f; mkdir /opt/there")
+    assert move("/tmp/g", "/9/a/g") == 200
+    assert as_root(box, "stat -c %U:%a /9 /9/a; cat /9/a/g").split() == ["user:755", "user:755", "1"]
+    assert move("/opt/dd/f", "/8/a/f") == 403 and as_root(box, "ls -d /8 2>&1; cat /opt/dd/f").endswith("2\n")
+    assert move("/opt/dd/f", "/opt/there/a/f") == 403 and as_root(box, "ls -d /8; ls -A /opt/there; ls /opt") == "dd\nthere\n"
+    assert move("/opt/none", "/8/a/f") == 404 and move("/9/a/g", "/9/a/g/b/c") != 200
+    assert as_root(box, "ls -d /8; find /9 /home/user -name b; cat /9/a/g") == "1\n"
+    assert move("/9/a/g", "below/x/g") == 200 and box.run("stat -c %U below below/x; cat below/x/g")[0] == "user\nuser\n1\n"
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
 def what_is_made_as_root_is_the_users(server: Server):
     if os.geteuid() != 0:
         return  # there is no root inside

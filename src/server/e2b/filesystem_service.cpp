@@ -179,17 +179,18 @@ Task<FilesystemService::Outcome> FilesystemService::move(Request& request)
                 call.handle, {.path = *from, .user = std::move(who), .follow = false});
         });
     if (!source) co_return refuse(source.error());
-    const std::string parent = to->substr(0, to->rfind('/'));
+    auto parents = co_await make_parents_for(call, request.user, *to);
+    if (!parents) co_return refuse(parents.error());
     const auto moved = co_await as_user(call, request.user, *from, [&](std::string who) -> Task<Status> {
-        if (!parent.empty())
-            BERTH_CO_CHECK(
-                co_await call.backend.make_dir(call.handle, {.path = parent, .user = who}, MakeParents::Yes));
         auto* const over = dynamic_cast<MovesOver*>(&call.backend);
         if (over != nullptr)
             co_return co_await over->move_over(call.handle, {.path = *from, .user = who}, *to);
         co_return co_await call.backend.move_file(call.handle, {.path = *from, .user = who}, *to);
     });
-    if (!moved) co_return refuse(moved.error());
+    if (!moved) {
+        co_await unmake_parents(call, request.user, *std::move(parents));
+        co_return refuse(moved.error());
+    }
     request.path = *to;
     co_return co_await stat(request);
 }

@@ -175,7 +175,9 @@ Task<Control::Answer> Control::remove_template(Call& call)
 {
     const std::string& id = call.parameters.front();
     if (lower_case(id) == kBaseTemplate) co_return fail(Code::Denied, "template 'base' cannot be removed");
-    if (const auto built = templates_.of_tenant(id, call.tenant)) {
+    // With a tag it is a snapshot: a template is removed as a whole, its tags by a call of their own.
+    const auto built = templates_.of_tenant(id, call.tenant);
+    if (built && id.find(':') == std::string::npos) {
         for (const auto& entry : sandboxes_.all())
             if (entry->template_id == (*built)->id)
                 co_return fail(Code::Invalid, "template '{}' is used by sandbox '{}'", (*built)->alias,
@@ -207,6 +209,11 @@ Task<Control::Answer> Control::new_template(Call& call)
 {
     BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
     BERTH_CO_TRY(auto wish, read_new_template(body));
+    BERTH_CO_TRY(const auto name, parse_template_name(wish.name));
+    if (!templates_.of_tenant(name.alias, call.tenant)) {
+        BERTH_CO_TRY(const bool taken, co_await sandboxes_.snapshot_named(name.alias, call.tenant));
+        if (taken) co_return fail(Code::Conflict, "'{}' is the name of a snapshot", name.alias);
+    }
     BERTH_CO_TRY(const auto one, co_await templates_.enrol(std::move(wish), call.tenant));
     json::Object out;
     out["templateID"] = one.built->id;

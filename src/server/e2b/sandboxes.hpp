@@ -57,6 +57,8 @@ public:
         WallTime created{};
     };
     Task<Result<std::vector<ListedSnapshot>>> snapshots(std::string tenant);
+    /// Whether one of the tenant's has this name, with whatever tag.
+    Task<Result<bool>> snapshot_named(std::string alias, std::string tenant);
     /// What a template's name stands for.
     struct Source {
         std::string snapshot;    ///< empty: the base template
@@ -101,6 +103,7 @@ private:
     Task<Status> keep_origin(const Entry& entry);
     Task<BuildDefaults> defaults_from(std::string origin);
     Task<void> drop_origins();
+    Task<Status> drop_replaced(SnapshotRecord newest, std::string tenant);
     Task<Status> make(EntryPtr entry, NewSandbox wish, std::string snapshot,
                       std::optional<policy::Limits> limits = std::nullopt);
     EntryPtr fresh(const NewSandbox& wish, const std::string& tenant);

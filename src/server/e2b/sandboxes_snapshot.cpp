@@ -1,8 +1,11 @@
 // Snapshots under the names this protocol gives them, and forks.
 
+#include <algorithm>
+
 #include <boost/asio/this_coro.hpp>
 
 #include "base/io.hpp"
+#include "base/log.hpp"
 #include "base/strings.hpp"
 #include "lifecycle/template_note.hpp"
 #include "server/e2b/interpreter.hpp"
@@ -117,14 +120,21 @@ Task<Result<Sandboxes::Snapshot>> Sandboxes::snapshot(EntryPtr entry, std::strin
     std::optional<TemplateName> named;
     if (!name.empty()) {
         BERTH_CO_TRY(named, parse_template_name(name));
-        if (!named->space.empty() && named->space != entry->tenant)
+        if (!named->space.empty() && named->space != lower_case(entry->tenant))
             co_return fail(Code::Denied, "namespace '{}' is not yours", named->space);
+        // Whoever asked for the snapshot, or removed it, would get the template.
+        if (templates_.of_tenant(named->alias, entry->tenant))
+            co_return fail(Code::Conflict, "'{}' is the name of a template", named->alias);
         wish.note = fmt::format("{}:{}", named->alias, named->tag);
     }
     BERTH_CO_CHECK(co_await keep_origin(*entry));
     BERTH_CO_TRY(const auto taken,
                  co_await ground_.berth.lifecycle().snapshot(entry->record.id(), std::move(wish)));
     if (named) {
+        // What is left of them is hidden by this one, and removed with it.
+        if (const auto gone = co_await drop_replaced(taken.record, entry->tenant); !gone)
+            log::warn("an older snapshot could not be removed",
+                      {{"name", taken.record.note}, {"why", gone.error().line()}});
         const std::string full = fmt::format("{}/{}", lower_case(entry->tenant), named->alias);
         out.id = fmt::format("{}:{}", full, named->tag);
         out.names = {full};
@@ -132,6 +142,30 @@ Task<Result<Sandboxes::Snapshot>> Sandboxes::snapshot(EntryPtr entry, std::strin
         out.id = taken.record.id + ":default";
     }
     co_return out;
+}
+
+/// A name stands for the newest: nobody can ask for those before it.
+Task<Status> Sandboxes::drop_replaced(SnapshotRecord newest, std::string tenant)
+{
+    BERTH_CO_TRY(const auto all,
+                 co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
+    bool older = false; // they come newest first
+    for (const auto& one : all) {
+        if (older && !one.internal && gate::owned(one.spec, tenant) && one.note == newest.note)
+            BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot(one.id));
+        older = older || one.id == newest.id;
+    }
+    co_await drop_origins();
+    co_return Status{};
+}
+
+Task<Result<bool>> Sandboxes::snapshot_named(std::string alias, std::string tenant)
+{
+    BERTH_CO_TRY(const auto all, co_await snapshots(std::move(tenant)));
+    co_return std::ranges::any_of(all, [&](const auto& one) {
+        const auto& names = one.snapshot.names;
+        return !names.empty() && names.front().ends_with("/" + alias);
+    });
 }
 
 Task<Result<std::vector<Sandboxes::ListedSnapshot>>> Sandboxes::snapshots(std::string tenant)

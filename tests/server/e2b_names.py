@@ -60,5 +60,57 @@ def a_snapshot_takes_the_place_of_an_older_one_of_its_name(server: Server):
     assert os.listdir(os.path.join(server.data, "e2b", "origins")) == []
 
 
+@check
+def a_sandbox_of_a_snapshot_tells_its_id(server: Server):
+    box = server.create()
+    unnamed, named = snapshot(box), snapshot(box, name="Named:v1")
+    assert unnamed.endswith(":default") and named == "default/named:v1", (unnamed, named)
+    for sent, wanted in ((unnamed, unnamed.split(":")[0]), (unnamed.split(":")[0], unnamed.split(":")[0]), ("named:v1", None), (named, None)):
+        twin = server.create(templateID=sent)
+        status, told = server.api("GET", f"/sandboxes/{twin.id}")
+        assert status == 200 and told["templateID"].startswith("snap_") and told["templateID"] == (wanted or told["templateID"]), told
+        assert wanted or told["alias"] == "named", told
+        assert twin.run("echo $E2B_TEMPLATE_ID; cat /run/e2b/.E2B_TEMPLATE_ID")[0].split() == [told["templateID"]] * 2
+        for query in (told["templateID"], *([] if wanted else ["named"])):
+            assert twin.id in [one["sandboxID"] for one in server.api("GET", f"/v2/sandboxes?template={query}")[1]], query
+        assert server.create(templateID=told["templateID"]).run("true")[1].get("exited"), "that is a template, too"
+    for one in server.api("GET", "/v2/sandboxes?state=running,paused")[1]:
+        assert server.api("DELETE", f"/sandboxes/{one['sandboxID']}")[0] == 204
+    assert removed(server, unnamed) == removed(server, named) == 204
+
+
+@check
+def templates_that_nobody_built_are_there(server: Server):
+    for name in ("base", "code-interpreter-v1", "mcp-gateway"):
+        assert server.api("GET", f"/templates/aliases/{name}") == (200, {"templateID": name, "public": True}), name
+        status, told = server.api("GET", f"/templates/{name}")
+        assert status == 200 and (told["templateID"], told["public"], told["builds"]) == (name, True, []), told
+        box = server.create(templateID=name.upper())
+        assert server.api("GET", f"/sandboxes/{box.id}")[1]["templateID"] == name
+        assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+        assert removed(server, name) == 403
+    own = build(server, "mcp-gateway")
+    assert server.api("GET", "/templates/aliases/mcp-gateway") == (200, {"templateID": own, "public": False})
+    assert server.api("GET", "/templates/mcp-gateway")[1]["templateID"] == own
+    assert removed(server, "mcp-gateway") == 204 and server.api("GET", "/templates/aliases/mcp-gateway")[1]["public"]
+    assert server.api("GET", "/templates/aliases/nothing")[0] == server.api("GET", "/templates/aliases/a%20b")[0] == 404
+
+
+@check
+def a_tenant_with_capitals_has_names(server: Server):
+    key = subprocess.run([server.program, "key", "add", "--tenant", "Alice", "--data", server.data], check=True, capture_output=True,
+                         text=True).stdout.strip()
+    status, made = server.api("POST", "/v2/sandboxes", {"templateID": "base"}, key=key)
+    assert status == 201, made
+    if os.geteuid() != 0:  # nothing that runs can be frozen
+        assert server.api("POST", f"/sandboxes/{made['sandboxID']}/pause", {"memory": False}, key=key)[0] == 204
+    for name in ("mine", "alice/mine", "Alice/mine"):
+        status, taken = server.api("POST", f"/sandboxes/{made['sandboxID']}/snapshots", {"name": name}, key=key)
+        assert (status, taken.get("snapshotID")) == (201, "alice/mine:default"), (name, taken)
+    assert server.api("POST", f"/sandboxes/{made['sandboxID']}/snapshots", {"name": "default/mine"}, key=key)[0] == 403
+    assert server.api("DELETE", f"/sandboxes/{made['sandboxID']}", key=key)[0] == 204
+    assert server.api("DELETE", "/templates/alice%2Fmine%3Adefault", key=key)[0] == 204
+
+
 if __name__ == "__main__":
     sys.exit(check.main())

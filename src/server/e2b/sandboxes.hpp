@@ -97,7 +97,7 @@ private:
     Task<Status> save(const Entry& entry);
     Task<Status> forget(const Entry& entry);
     /// The snapshot a template's name stands for; nothing: the base template.
-    Task<Result<std::optional<SnapshotRecord>>> snapshot_of(std::string template_id, std::string tenant);
+    Task<Result<SnapshotRecord>> snapshot_of(std::string template_id, std::string tenant);
     Task<Status> start_work(EntryPtr entry);
     Task<Status> begin_work(EntryPtr entry);
     Task<Status> keep_origin(const Entry& entry);

@@ -8,7 +8,6 @@
 #include "base/log.hpp"
 #include "base/strings.hpp"
 #include "lifecycle/template_note.hpp"
-#include "server/e2b/interpreter.hpp"
 #include "server/e2b/sandboxes_held.hpp"
 #include "server/e2b/template_name.hpp"
 
@@ -202,20 +201,16 @@ Task<Result<Sandboxes::Source>> Sandboxes::source_of(std::string name, std::stri
                          .defaults = one->build->defaults,
                          .limits = limits_of(*one->built)};
     }
-    Source out{.template_id = name};
-    const bool bare = parsed.space.empty() && parsed.tag == "default";
-    if (bare && (parsed.alias == kInterpreterTemplate || parsed.alias == kGatewayTemplate)) {
-        out.alias = parsed.alias;
-        out.defaults.interpreter = parsed.alias == kInterpreterTemplate;
+    Source out;
+    if (const auto given = given_template(parsed); !given.empty()) {
+        out.template_id = out.alias = std::string(given);
+        out.defaults.interpreter = given == kInterpreterTemplate;
         co_return out;
     }
     BERTH_CO_TRY(const auto found, co_await snapshot_of(std::move(name), std::move(tenant)));
-    if (found) {
-        out.snapshot = found->id;
-        out.defaults = co_await defaults_from(found->spec.name);
-    } else {
-        out.alias = std::string(kBaseTemplate);
-    }
+    out.snapshot = out.template_id = found.id;
+    if (const auto named = parse_template_name(found.note)) out.alias = named->alias;
+    out.defaults = co_await defaults_from(found.spec.name);
     co_return out;
 }
 
@@ -229,13 +224,10 @@ policy::Limits Sandboxes::limits_of(const Built& built) const
     return out;
 }
 
-Task<Result<std::optional<SnapshotRecord>>> Sandboxes::snapshot_of(std::string template_id,
-                                                                   std::string tenant)
+Task<Result<SnapshotRecord>> Sandboxes::snapshot_of(std::string template_id, std::string tenant)
 {
     BERTH_CO_TRY(const auto name, parse_template_name(template_id));
     const bool bare = name.space.empty();
-    if (bare && name.alias == kBaseTemplate && name.tag == "default")
-        co_return std::optional<SnapshotRecord>{};
     BERTH_CO_TRY(const auto all,
                  co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
     const std::string note = fmt::format("{}:{}", name.alias, name.tag);
@@ -254,11 +246,11 @@ Task<Result<bool>> Sandboxes::remove_snapshot(std::string id, std::string tenant
     for (;;) {
         auto found = co_await snapshot_of(id, tenant);
         if (!found && found.error().code != Code::NotFound) co_return std::unexpected(found.error());
-        if (!found || !*found) {
+        if (!found) {
             if (removed) co_await drop_origins();
             co_return removed;
         }
-        BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot((*found)->id));
+        BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot(found->id));
         removed = true;
     }
 }

@@ -2,6 +2,7 @@
 """What answers at the ports of E2B's sandboxes: the code interpreter, and programs of the client's. e2b_ports.py BERTH [CHECK]"""
 import json
 import sys
+import time
 
 from served import Box, Checks, Server
 
@@ -60,6 +61,32 @@ def lists_and_objects_are_results_as_json(server: Server):
     for code in ("[float('nan')]", "{'a': object()}", "x = []; x.append(x); x", "(1, 2)", "7", "{(1, 2): 3}"):
         got = result(box, code)
         assert "json" not in got and got["text"], (code, got)
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
+def a_program_has_secrets_of_its_own(server: Server):
+    box = server.create()
+    program = ("import http.server, json\n"
+               "class H(http.server.BaseHTTPRequestHandler):\n"
+               "    def do_GET(self):\n"
+               "        self.send_response(200); self.end_headers(); self.wfile.write(json.dumps({k.lower(): v for k, v in self.headers.items()}).encode())\n"
+               "http.server.HTTPServer(('127.0.0.1', 8000), H).serve_forever()\n")
+    held, _ = box.start(f"exec python3 -c '{program.replace(chr(39), chr(34))}'")
+
+    def seen(**more) -> dict:
+        headers = {"E2b-Sandbox-Id": box.id, "E2b-Sandbox-Port": "8000", **{k.replace("_", "-"): v for k, v in more.items()}}
+        for _ in range(100):  # until it listens
+            status, _, body = server.request("GET", "/", headers=headers)
+            if status == 200:
+                return {name: value for name, value in json.loads(body).items() if name.startswith(("x-a", "e2b"))}
+            time.sleep(0.05)
+        raise AssertionError((status, body))
+
+    assert seen(X_API_Key="its own", X_Access_Token="another") == {"x-api-key": "its own", "x-access-token": "another"}
+    assert seen(X_API_Key=server.key, X_Access_Token=box.token, E2b_Traffic_Access_Token="t") == {}
+    assert seen(X_API_Key=box.token, X_Access_Token=server.key + "x") == {"x-api-key": box.token, "x-access-token": server.key + "x"}
+    held.close()
     assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
 
 

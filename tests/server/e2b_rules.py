@@ -203,6 +203,31 @@ def permissions_begin_with_what_it_is(server: Server):
 
 
 @check
+def a_link_is_told_by_where_it_ends(server: Server):
+    box = server.create()
+    box.run("mkdir -p /tmp/real/sub /tmp/way; cd /tmp; echo right > real/f; echo wrong > f; ln -s /tmp/real d; ln -s /tmp/d/f l; ln -s real/sub s; ln -s s/../f up;"
+            "ln -s ../d way/back; ln -s way/back/f far; ln -s none broken; ln -s loop loop; ln -s ../../../.. top; ln -s ./d//./f dots;"
+            "ln -s f c0; for i in $(seq 1 45); do ln -s c$((i - 1)) c$i; done")
+
+    def target(path: str) -> str:
+        status, told = box.unary(FILES + "Stat", {"path": path})
+        assert status == 200, told
+        return told["entry"]["symlinkTarget"]
+
+    for name in ("l", "up", "far", "dots"):
+        assert target("/tmp/" + name) == "/tmp/real/f" == box.run(f"realpath /tmp/{name}")[0].strip(), name
+    assert target("/tmp/d") == target("/tmp/way/back") == "/tmp/real" and target("/tmp/top") == "/"
+    assert target("/bin/sh") == box.run("realpath /bin/sh")[0].strip()
+    for name in ("broken", "loop", "c45"):
+        assert target("/tmp/" + name) == "/tmp/" + name
+    assert target("/tmp/c39") == "/tmp/f"
+    box.run("cd /tmp/real; ln -s f beside")
+    entries = {one["name"]: one.get("symlinkTarget") for one in box.unary(FILES + "ListDir", {"path": "/tmp/d"})[1]["entries"]}
+    assert entries == {"f": None, "sub": None, "beside": "/tmp/real/f"}, entries
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
 def whoever_takes_gzip_alone_gets_it(server: Server):
     box = server.create()
     box.run("seq 200000 > n; : > empty")
@@ -416,6 +441,10 @@ def a_relative_directory_begins_at_the_home(server: Server):
 
     assert runs_in() == "/tmp"
     assert runs_in(cwd="below") == "/home/user/below" and runs_in(cwd="~/below") == "/home/user/below"
+    assert box.unary(FILES + "Stat", {"path": ""})[1]["entry"]["path"] == "/tmp", "no path is where commands begin"
+    assert [one["path"] for one in box.unary(FILES + "ListDir", {})[1]["entries"]] == ["/tmp/below"]
+    assert box.unary(FILES + "Stat", {"path": "below"})[1]["entry"]["path"] == "/home/user/below"
+    assert b"'/tmp' is a directory" in box.ask("GET", "/files")[2]
     assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
     assert server.api("DELETE", f"/templates/{template}")[0] == 204
 

@@ -107,7 +107,7 @@ Task<std::expected<FilesystemService::Request, Failure>> FilesystemService::read
     if (!message) co_return refuse(message.error());
     auto user = co_await user_of(call);
     if (!user) co_return std::unexpected(user.error());
-    auto path = resolve_path(*user, message->path);
+    auto path = resolve_path(call, *user, message->path);
     if (!path) co_return std::unexpected(path.error());
     co_return Request{
         .call = call, .message = *std::move(message), .user = *std::move(user), .path = *std::move(path)};
@@ -169,9 +169,9 @@ Task<FilesystemService::Outcome> FilesystemService::make_dir(Request& request)
 Task<FilesystemService::Outcome> FilesystemService::move(Request& request)
 {
     auto& call = request.call;
-    const auto from = resolve_path(request.user, request.message.source);
+    const auto from = resolve_path(call, request.user, request.message.source);
     if (!from) co_return std::unexpected(from.error());
-    const auto to = resolve_path(request.user, request.message.destination);
+    const auto to = resolve_path(call, request.user, request.message.destination);
     if (!to) co_return std::unexpected(to.error());
     const auto source =
         co_await as_user(call, request.user, *from, [&](std::string who) -> Task<Result<FileEntry>> {

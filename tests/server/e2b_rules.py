@@ -78,6 +78,27 @@ def a_move_is_a_rename(server: Server):
 
 
 @check
+def a_move_makes_the_way_for_the_user_or_not_at_all(server: Server):
+    if os.geteuid() != 0:
+        return  # there is no root inside
+    box = server.create()
+
+    def move(source: str, destination: str) -> int:
+        return box.unary(FILES + "Move", {"source": source, "destination": destination})[0]
+
+    # Out of another's directory: whoever may take it from there may not write where it is to go.
+    as_root(box, "echo 1 > /tmp/g; chown user /tmp/g; install -d -o 1234 -g 1234 -m 755 /opt/dd; echo 2 > /opt/dd/f; mkdir /opt/there")
+    assert move("/tmp/g", "/9/a/g") == 200
+    assert as_root(box, "stat -c %U:%a /9 /9/a; cat /9/a/g").split() == ["user:755", "user:755", "1"]
+    assert move("/opt/dd/f", "/8/a/f") == 403 and as_root(box, "ls -d /8 2>&1; cat /opt/dd/f").endswith("2\n")
+    assert move("/opt/dd/f", "/opt/there/a/f") == 403 and as_root(box, "ls -d /8; ls -A /opt/there; ls /opt") == "dd\nthere\n"
+    assert move("/opt/none", "/8/a/f") == 404 and move("/9/a/g", "/9/a/g/b/c") != 200
+    assert as_root(box, "ls -d /8; find /9 /home/user -name b; cat /9/a/g") == "1\n"
+    assert move("/9/a/g", "below/x/g") == 200 and box.run("stat -c %U below below/x; cat below/x/g")[0] == "user\nuser\n1\n"
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
 def what_is_made_as_root_is_the_users(server: Server):
     if os.geteuid() != 0:
         return  # there is no root inside
@@ -178,6 +199,31 @@ def permissions_begin_with_what_it_is(server: Server):
     entries = {one["name"]: one["permissions"] for one in box.unary(FILES + "ListDir", {"path": "/home/user"})[1]["entries"]}
     wanted = {"pipe": "prw-------", "socket": "Srw-------", "d": "dtrwxrwxrwx", "link": "Lrwxrwxrwx"}
     assert {name: entries[name] for name in wanted} == wanted, entries
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
+def a_link_is_told_by_where_it_ends(server: Server):
+    box = server.create()
+    box.run("mkdir -p /tmp/real/sub /tmp/way; cd /tmp; echo right > real/f; echo wrong > f; ln -s /tmp/real d; ln -s /tmp/d/f l; ln -s real/sub s; ln -s s/../f up;"
+            "ln -s ../d way/back; ln -s way/back/f far; ln -s none broken; ln -s loop loop; ln -s ../../../.. top; ln -s ./d//./f dots;"
+            "ln -s f c0; for i in $(seq 1 45); do ln -s c$((i - 1)) c$i; done")
+
+    def target(path: str) -> str:
+        status, told = box.unary(FILES + "Stat", {"path": path})
+        assert status == 200, told
+        return told["entry"]["symlinkTarget"]
+
+    for name in ("l", "up", "far", "dots"):
+        assert target("/tmp/" + name) == "/tmp/real/f" == box.run(f"realpath /tmp/{name}")[0].strip(), name
+    assert target("/tmp/d") == target("/tmp/way/back") == "/tmp/real" and target("/tmp/top") == "/"
+    assert target("/bin/sh") == box.run("realpath /bin/sh")[0].strip()
+    for name in ("broken", "loop", "c45"):
+        assert target("/tmp/" + name) == "/tmp/" + name
+    assert target("/tmp/c39") == "/tmp/f"
+    box.run("cd /tmp/real; ln -s f beside")
+    entries = {one["name"]: one.get("symlinkTarget") for one in box.unary(FILES + "ListDir", {"path": "/tmp/d"})[1]["entries"]}
+    assert entries == {"f": None, "sub": None, "beside": "/tmp/real/f"}, entries
     assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
 
 
@@ -395,6 +441,10 @@ def a_relative_directory_begins_at_the_home(server: Server):
 
     assert runs_in() == "/tmp"
     assert runs_in(cwd="below") == "/home/user/below" and runs_in(cwd="~/below") == "/home/user/below"
+    assert box.unary(FILES + "Stat", {"path": ""})[1]["entry"]["path"] == "/tmp", "no path is where commands begin"
+    assert [one["path"] for one in box.unary(FILES + "ListDir", {})[1]["entries"]] == ["/tmp/below"]
+    assert box.unary(FILES + "Stat", {"path": "below"})[1]["entry"]["path"] == "/home/user/below"
+    assert b"'/tmp' is a directory" in box.ask("GET", "/files")[2]
     assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
     assert server.api("DELETE", f"/templates/{template}")[0] == 204
 

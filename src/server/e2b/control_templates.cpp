@@ -50,18 +50,26 @@ json::Object common_json(std::string_view id, std::string_view build, const poli
     return out;
 }
 
-json::Object base_json()
+/// Of one that nobody has built.
+json::Object given_json(std::string_view name)
 {
-    auto base = common_json(kBaseTemplate, "00000000-0000-0000-0000-000000000000");
+    auto base = common_json(name, "00000000-0000-0000-0000-000000000000");
     base["public"] = true;
-    base["aliases"] = json::Array{kBaseTemplate};
-    base["names"] = json::Array{kBaseTemplate};
+    base["aliases"] = json::Array{name};
+    base["names"] = json::Array{name};
     base["createdAt"] = base["updatedAt"] = rfc3339(WallTime{});
     base["lastSpawnedAt"] = nullptr;
     base["spawnCount"] = 0;
     base["buildCount"] = 1;
     base["buildStatus"] = "ready";
     return base;
+}
+
+/// As a client wrote it: empty also for what is no name.
+std::string_view given_template(std::string_view text)
+{
+    const auto name = parse_template_name(text);
+    return name ? e2b::given_template(*name) : std::string_view{};
 }
 
 /// The build people mean by the template: that of its tag "default", else the newest.
@@ -120,7 +128,7 @@ Task<Control::Answer> Control::list_templates(Call& call)
     json::Array out;
     for (const auto& built : templates_.all(call.tenant))
         out.emplace_back(template_json(*built, sandboxes_.limits_of(*built)));
-    out.emplace_back(base_json());
+    out.emplace_back(given_json(kBaseTemplate));
     co_return http::json_response(200, json::dump(json::Value(std::move(out))));
 }
 
@@ -136,7 +144,7 @@ Task<Control::Answer> Control::page_templates(Call& call)
     json::Array out;
     for (auto i = first; i < last; ++i)
         out.emplace_back(i < all.size() ? template_json(*all[i], sandboxes_.limits_of(*all[i]))
-                                        : base_json());
+                                        : given_json(kBaseTemplate));
     auto response = http::json_response(200, json::dump(json::Value(std::move(out))));
     if (last < total) response.with("X-Next-Token", std::to_string(last));
     co_return response;
@@ -147,10 +155,11 @@ Task<Control::Answer> Control::get_template(Call& call)
     const auto& name = call.parameters.front();
     json::Array builds;
     json::Object out;
-    if (lower_case(name) == kBaseTemplate) {
-        out = base_json();
+    const auto own = templates_.of_tenant(name, call.tenant);
+    if (const auto given = given_template(name); !own && !given.empty()) {
+        out = given_json(given);
     } else {
-        BERTH_CO_TRY(const auto built, templates_.of_tenant(name, call.tenant));
+        BERTH_CO_TRY(const auto built, own);
         const auto held = sandboxes_.limits_of(*built);
         out = template_json(*built, held);
         for (auto at = built->builds.rbegin(); at != built->builds.rend(); ++at)
@@ -174,8 +183,11 @@ Task<Control::Answer> Control::change_template(Call& call)
 Task<Control::Answer> Control::remove_template(Call& call)
 {
     const std::string& id = call.parameters.front();
-    if (lower_case(id) == kBaseTemplate) co_return fail(Code::Denied, "template 'base' cannot be removed");
-    if (const auto built = templates_.of_tenant(id, call.tenant)) {
+    // With a tag it is a snapshot: a template is removed as a whole, its tags by a call of their own.
+    const auto built = templates_.of_tenant(id, call.tenant);
+    if (const auto given = given_template(id); !built && !given.empty())
+        co_return fail(Code::Denied, "template '{}' cannot be removed", given);
+    if (built && id.find(':') == std::string::npos) {
         for (const auto& entry : sandboxes_.all())
             if (entry->template_id == (*built)->id)
                 co_return fail(Code::Invalid, "template '{}' is used by sandbox '{}'", (*built)->alias,
@@ -192,11 +204,12 @@ Task<Control::Answer> Control::get_alias(Call& call)
 {
     const auto& alias = call.parameters.front();
     json::Object out;
-    if (lower_case(alias) == kBaseTemplate) {
-        out["templateID"] = kBaseTemplate;
+    const auto own = templates_.of_tenant(alias, call.tenant);
+    if (const auto given = given_template(alias); !own && !given.empty()) {
+        out["templateID"] = given;
         out["public"] = true;
     } else {
-        BERTH_CO_TRY(const auto built, templates_.of_tenant(alias, call.tenant));
+        BERTH_CO_TRY(const auto built, own);
         out["templateID"] = built->id;
         out["public"] = false;
     }
@@ -207,6 +220,11 @@ Task<Control::Answer> Control::new_template(Call& call)
 {
     BERTH_CO_TRY(const auto body, co_await call.exchange.body(kBodyLimit));
     BERTH_CO_TRY(auto wish, read_new_template(body));
+    BERTH_CO_TRY(const auto name, parse_template_name(wish.name));
+    if (!templates_.of_tenant(name.alias, call.tenant)) {
+        BERTH_CO_TRY(const bool taken, co_await sandboxes_.snapshot_named(name.alias, call.tenant));
+        if (taken) co_return fail(Code::Conflict, "'{}' is the name of a snapshot", name.alias);
+    }
     BERTH_CO_TRY(const auto one, co_await templates_.enrol(std::move(wish), call.tenant));
     json::Object out;
     out["templateID"] = one.built->id;

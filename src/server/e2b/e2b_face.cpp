@@ -195,7 +195,7 @@ Task<void> E2bFace::to_sandbox(http::Exchange& exchange, Destination to)
                 co_return;
             }
         }
-        co_await proxy_port(call, to.port);
+        co_await proxy_port(ground_, call, to.port);
         co_return;
     }
     // The two file routes look at signatures themselves; what is hidden is so for everybody.

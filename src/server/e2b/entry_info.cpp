@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <ranges>
+
 #include <boost/asio/this_coro.hpp>
 
 #include "base/strings.hpp"
@@ -69,23 +71,38 @@ FileType type_of(FileEntry::Kind kind)
 
 std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-/// Where a symlink leads, following further ones; the path itself when that has no end.
-Task<std::string> target_of(const EnvdCall& call, std::string path, std::string target, std::string user)
+/// Puts the parts of a path before those that are left to walk, of which the next is the last.
+void put_before(std::vector<std::string>& left, std::string_view path)
+{
+    for (auto& part : split(path, '/') | std::views::reverse)
+        if (!part.empty() && part != ".") left.push_back(std::move(part));
+}
+
+/// Where a symlink leads, with no link left on the way; the path itself when that has no end. Part by part:
+/// what ".." means is known only where the links before it have been followed.
+Task<std::string> target_of(const EnvdCall& call, std::string path, std::string user)
 {
     constexpr int most = 40; // as the kernel
-    std::string at = path;
-    for (int i = 0; i < most; ++i) {
-        const User root{.name = user, .home = parent_of(at)};
-        const auto next = resolve_path(root, target);
-        if (!next) co_return path;
-        at = *next;
-        const auto there =
-            co_await call.backend.stat_file(call.handle, {.path = at, .user = user, .follow = false});
+    std::vector<std::string> walked, left;
+    put_before(left, path);
+    for (int links = 0; !left.empty();) {
+        auto part = std::move(left.back());
+        left.pop_back();
+        if (part == "..") {
+            if (!walked.empty()) walked.pop_back();
+            continue;
+        }
+        walked.push_back(std::move(part));
+        const auto there = co_await call.backend.stat_file(
+            call.handle, {.path = fmt::format("/{}", fmt::join(walked, "/")), .user = user, .follow = false});
         if (!there) co_return path;
-        if (there->kind != FileEntry::Kind::Symlink) co_return at;
-        target = there->target;
+        if (there->kind != FileEntry::Kind::Symlink) continue;
+        if (++links > most) co_return path;
+        walked.pop_back();
+        if (there->target.starts_with('/')) walked.clear();
+        put_before(left, there->target);
     }
-    co_return path;
+    co_return fmt::format("/{}", fmt::join(walked, "/"));
 }
 
 } // namespace
@@ -114,7 +131,7 @@ Task<EntryInfo> entry_info(const EnvdCall& call, std::string path, FileEntry ent
         out.metadata = std::move(found[out.name]);
     }
     if (entry.kind != FileEntry::Kind::Symlink) co_return out;
-    out.symlink_target = co_await target_of(call, path, entry.target, user);
+    out.symlink_target = co_await target_of(call, path, user);
     const auto there = co_await call.backend.stat_file(call.handle, {.path = path, .user = user});
     if (there) {
         out.type = type_of(there->kind);

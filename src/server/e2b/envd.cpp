@@ -89,4 +89,10 @@ std::expected<std::string, connect::Failure> resolve_path(const User& user, std:
     return fmt::format("/{}", fmt::join(parts, "/"));
 }
 
+std::expected<std::string, connect::Failure> resolve_path(const EnvdCall& call, const User& user,
+                                                          std::string_view path)
+{
+    return resolve_path(user, path.empty() ? call.entry->workdir : path);
+}
+
 } // namespace berth::e2b

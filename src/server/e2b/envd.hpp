@@ -49,5 +49,8 @@ Task<std::expected<User, connect::Failure>> user_named(const EnvdCall& call, std
 /// without "." and "..".
 [[nodiscard]] std::expected<std::string, connect::Failure> resolve_path(const User& user,
                                                                         std::string_view path);
+/// The same, where an empty one is the directory that commands of the template begin in.
+[[nodiscard]] std::expected<std::string, connect::Failure>
+resolve_path(const EnvdCall& call, const User& user, std::string_view path);
 
 } // namespace berth::e2b

@@ -283,7 +283,7 @@ Task<void> Files::download(EnvdCall& call)
         co_await send_error(exchange, 401, user.error().message);
         co_return;
     }
-    const auto path = resolve_path(*user, link.path);
+    const auto path = resolve_path(call, *user, link.path);
     if (!path) {
         co_await send_error(exchange, 400, path.error().message);
         co_return;

@@ -107,7 +107,7 @@ Task<std::expected<FilesystemService::Request, Failure>> FilesystemService::read
     if (!message) co_return refuse(message.error());
     auto user = co_await user_of(call);
     if (!user) co_return std::unexpected(user.error());
-    auto path = resolve_path(*user, message->path);
+    auto path = resolve_path(call, *user, message->path);
     if (!path) co_return std::unexpected(path.error());
     co_return Request{
         .call = call, .message = *std::move(message), .user = *std::move(user), .path = *std::move(path)};
@@ -169,9 +169,9 @@ Task<FilesystemService::Outcome> FilesystemService::make_dir(Request& request)
 Task<FilesystemService::Outcome> FilesystemService::move(Request& request)
 {
     auto& call = request.call;
-    const auto from = resolve_path(request.user, request.message.source);
+    const auto from = resolve_path(call, request.user, request.message.source);
     if (!from) co_return std::unexpected(from.error());
-    const auto to = resolve_path(request.user, request.message.destination);
+    const auto to = resolve_path(call, request.user, request.message.destination);
     if (!to) co_return std::unexpected(to.error());
     const auto source =
         co_await as_user(call, request.user, *from, [&](std::string who) -> Task<Result<FileEntry>> {
@@ -179,17 +179,18 @@ Task<FilesystemService::Outcome> FilesystemService::move(Request& request)
                 call.handle, {.path = *from, .user = std::move(who), .follow = false});
         });
     if (!source) co_return refuse(source.error());
-    const std::string parent = to->substr(0, to->rfind('/'));
+    auto parents = co_await make_parents_for(call, request.user, *to);
+    if (!parents) co_return refuse(parents.error());
     const auto moved = co_await as_user(call, request.user, *from, [&](std::string who) -> Task<Status> {
-        if (!parent.empty())
-            BERTH_CO_CHECK(
-                co_await call.backend.make_dir(call.handle, {.path = parent, .user = who}, MakeParents::Yes));
         auto* const over = dynamic_cast<MovesOver*>(&call.backend);
         if (over != nullptr)
             co_return co_await over->move_over(call.handle, {.path = *from, .user = who}, *to);
         co_return co_await call.backend.move_file(call.handle, {.path = *from, .user = who}, *to);
     });
-    if (!moved) co_return refuse(moved.error());
+    if (!moved) {
+        co_await unmake_parents(call, request.user, *std::move(parents));
+        co_return refuse(moved.error());
+    }
     request.path = *to;
     co_return co_await stat(request);
 }

@@ -4,8 +4,7 @@
 
 namespace berth::e2b {
 
-/// The template that code interpreters are made from: `base`, and a runner of ours on a port of its own.
-inline constexpr std::string_view kInterpreterTemplate = "code-interpreter-v1";
+/// Where the runner of ours listens in what is made from kInterpreterTemplate.
 inline constexpr std::uint16_t kInterpreterPort = 49999;
 
 /// The runner listens when this returns: it is started with the first request for it, and again where it is

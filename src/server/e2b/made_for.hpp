@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "server/e2b/envd.hpp"
 
 namespace berth::e2b {
@@ -9,5 +12,12 @@ namespace berth::e2b {
 Task<Status> make_dir_for(const EnvdCall& call, const User& user, std::string who, std::string path);
 Task<Status> fill_file_for(const EnvdCall& call, const User& user, std::string who, std::string path,
                            FileContents contents);
+
+/// The directories above `path` that are missing, made for the user: which ones, the outermost first. Where
+/// one cannot be made, none stays.
+Task<Result<std::vector<std::string>>> make_parents_for(const EnvdCall& call, const User& user,
+                                                        std::string path);
+/// Takes that back, as far as nobody has put anything into them.
+Task<void> unmake_parents(const EnvdCall& call, const User& user, std::vector<std::string> made);
 
 } // namespace berth::e2b

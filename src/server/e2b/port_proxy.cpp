@@ -4,6 +4,7 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "base/encoding.hpp"
 #include "server/e2b/proxy_answer.hpp"
 #include "server/e2b/rpc.hpp"
 #include "server/gate/port_proxy.hpp"
@@ -14,13 +15,15 @@ namespace {
 
 using namespace boost::asio::experimental::awaitable_operators;
 
-/// What tells us where a request goes, and what lets it: nothing for the program inside.
-bool for_us(std::string_view name)
+/// What tells us where a request goes, and what lets it: nothing for the program inside, whose own secrets
+/// may have the same headers.
+bool for_us(gate::Ground& ground, const Entry& entry, std::string_view name, std::string_view value)
 {
-    for (const std::string_view one :
-         {"e2b-sandbox-id", "e2b-sandbox-port", "e2b-traffic-access-token", "x-access-token", "x-api-key"})
+    for (const std::string_view one : {"e2b-sandbox-id", "e2b-sandbox-port", "e2b-traffic-access-token"})
         if (http::same_word(name, one)) return true;
-    return false;
+    if (http::same_word(name, "x-access-token"))
+        return !entry.token.empty() && equal_secret(entry.token, value);
+    return http::same_word(name, "x-api-key") && ground.keys.tenant_of(value).has_value();
 }
 
 std::string masked_host(std::string mask, std::uint16_t port)
@@ -41,7 +44,7 @@ http::Response closed(const EnvdCall& call, std::uint16_t port, std::string mess
 
 } // namespace
 
-Task<void> proxy_port(EnvdCall& call, std::uint16_t port)
+Task<void> proxy_port(gate::Ground& ground, EnvdCall& call, std::uint16_t port)
 {
     const auto& ports = call.entry->ingress.https_ports;
     const bool tls = std::ranges::find(ports, port) != ports.end();
@@ -53,7 +56,9 @@ Task<void> proxy_port(EnvdCall& call, std::uint16_t port)
     }
     gate::PortRequest request{.target = call.exchange.head().target,
                               .host = masked_host(call.entry->ingress.mask_host, port)};
-    request.for_us = [](std::string_view name, std::string_view) { return for_us(name); };
+    request.for_us = [&](std::string_view name, std::string_view value) {
+        return for_us(ground, *call.entry, name, value);
+    };
     request.refusal = [&](std::string why) { return closed(call, port, std::move(why)); };
     const auto turn = call.entry->turns;
     const auto first = co_await (gate::pass_request(call.exchange, **inside, request) ||

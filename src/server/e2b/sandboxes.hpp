@@ -57,6 +57,8 @@ public:
         WallTime created{};
     };
     Task<Result<std::vector<ListedSnapshot>>> snapshots(std::string tenant);
+    /// Whether one of the tenant's has this name, with whatever tag.
+    Task<Result<bool>> snapshot_named(std::string alias, std::string tenant);
     /// What a template's name stands for.
     struct Source {
         std::string snapshot;    ///< empty: the base template
@@ -95,12 +97,13 @@ private:
     Task<Status> save(const Entry& entry);
     Task<Status> forget(const Entry& entry);
     /// The snapshot a template's name stands for; nothing: the base template.
-    Task<Result<std::optional<SnapshotRecord>>> snapshot_of(std::string template_id, std::string tenant);
+    Task<Result<SnapshotRecord>> snapshot_of(std::string template_id, std::string tenant);
     Task<Status> start_work(EntryPtr entry);
     Task<Status> begin_work(EntryPtr entry);
     Task<Status> keep_origin(const Entry& entry);
     Task<BuildDefaults> defaults_from(std::string origin);
     Task<void> drop_origins();
+    Task<Status> drop_replaced(SnapshotRecord newest, std::string tenant);
     Task<Status> make(EntryPtr entry, NewSandbox wish, std::string snapshot,
                       std::optional<policy::Limits> limits = std::nullopt);
     EntryPtr fresh(const NewSandbox& wish, const std::string& tenant);

@@ -1,11 +1,13 @@
 // Snapshots under the names this protocol gives them, and forks.
 
+#include <algorithm>
+
 #include <boost/asio/this_coro.hpp>
 
 #include "base/io.hpp"
+#include "base/log.hpp"
 #include "base/strings.hpp"
 #include "lifecycle/template_note.hpp"
-#include "server/e2b/interpreter.hpp"
 #include "server/e2b/sandboxes_held.hpp"
 #include "server/e2b/template_name.hpp"
 
@@ -117,14 +119,21 @@ Task<Result<Sandboxes::Snapshot>> Sandboxes::snapshot(EntryPtr entry, std::strin
     std::optional<TemplateName> named;
     if (!name.empty()) {
         BERTH_CO_TRY(named, parse_template_name(name));
-        if (!named->space.empty() && named->space != entry->tenant)
+        if (!named->space.empty() && named->space != lower_case(entry->tenant))
             co_return fail(Code::Denied, "namespace '{}' is not yours", named->space);
+        // Whoever asked for the snapshot, or removed it, would get the template.
+        if (templates_.of_tenant(named->alias, entry->tenant))
+            co_return fail(Code::Conflict, "'{}' is the name of a template", named->alias);
         wish.note = fmt::format("{}:{}", named->alias, named->tag);
     }
     BERTH_CO_CHECK(co_await keep_origin(*entry));
     BERTH_CO_TRY(const auto taken,
                  co_await ground_.berth.lifecycle().snapshot(entry->record.id(), std::move(wish)));
     if (named) {
+        // What is left of them is hidden by this one, and removed with it.
+        if (const auto gone = co_await drop_replaced(taken.record, entry->tenant); !gone)
+            log::warn("an older snapshot could not be removed",
+                      {{"name", taken.record.note}, {"why", gone.error().line()}});
         const std::string full = fmt::format("{}/{}", lower_case(entry->tenant), named->alias);
         out.id = fmt::format("{}:{}", full, named->tag);
         out.names = {full};
@@ -132,6 +141,30 @@ Task<Result<Sandboxes::Snapshot>> Sandboxes::snapshot(EntryPtr entry, std::strin
         out.id = taken.record.id + ":default";
     }
     co_return out;
+}
+
+/// A name stands for the newest: nobody can ask for those before it.
+Task<Status> Sandboxes::drop_replaced(SnapshotRecord newest, std::string tenant)
+{
+    BERTH_CO_TRY(const auto all,
+                 co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
+    bool older = false; // they come newest first
+    for (const auto& one : all) {
+        if (older && !one.internal && gate::owned(one.spec, tenant) && one.note == newest.note)
+            BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot(one.id));
+        older = older || one.id == newest.id;
+    }
+    co_await drop_origins();
+    co_return Status{};
+}
+
+Task<Result<bool>> Sandboxes::snapshot_named(std::string alias, std::string tenant)
+{
+    BERTH_CO_TRY(const auto all, co_await snapshots(std::move(tenant)));
+    co_return std::ranges::any_of(all, [&](const auto& one) {
+        const auto& names = one.snapshot.names;
+        return !names.empty() && names.front().ends_with("/" + alias);
+    });
 }
 
 Task<Result<std::vector<Sandboxes::ListedSnapshot>>> Sandboxes::snapshots(std::string tenant)
@@ -168,20 +201,16 @@ Task<Result<Sandboxes::Source>> Sandboxes::source_of(std::string name, std::stri
                          .defaults = one->build->defaults,
                          .limits = limits_of(*one->built)};
     }
-    Source out{.template_id = name};
-    const bool bare = parsed.space.empty() && parsed.tag == "default";
-    if (bare && (parsed.alias == kInterpreterTemplate || parsed.alias == kGatewayTemplate)) {
-        out.alias = parsed.alias;
-        out.defaults.interpreter = parsed.alias == kInterpreterTemplate;
+    Source out;
+    if (const auto given = given_template(parsed); !given.empty()) {
+        out.template_id = out.alias = std::string(given);
+        out.defaults.interpreter = given == kInterpreterTemplate;
         co_return out;
     }
     BERTH_CO_TRY(const auto found, co_await snapshot_of(std::move(name), std::move(tenant)));
-    if (found) {
-        out.snapshot = found->id;
-        out.defaults = co_await defaults_from(found->spec.name);
-    } else {
-        out.alias = std::string(kBaseTemplate);
-    }
+    out.snapshot = out.template_id = found.id;
+    if (const auto named = parse_template_name(found.note)) out.alias = named->alias;
+    out.defaults = co_await defaults_from(found.spec.name);
     co_return out;
 }
 
@@ -195,13 +224,10 @@ policy::Limits Sandboxes::limits_of(const Built& built) const
     return out;
 }
 
-Task<Result<std::optional<SnapshotRecord>>> Sandboxes::snapshot_of(std::string template_id,
-                                                                   std::string tenant)
+Task<Result<SnapshotRecord>> Sandboxes::snapshot_of(std::string template_id, std::string tenant)
 {
     BERTH_CO_TRY(const auto name, parse_template_name(template_id));
     const bool bare = name.space.empty();
-    if (bare && name.alias == kBaseTemplate && name.tag == "default")
-        co_return std::optional<SnapshotRecord>{};
     BERTH_CO_TRY(const auto all,
                  co_await ground_.pool.call([&] { return ground_.berth.store().snapshots({}); }));
     const std::string note = fmt::format("{}:{}", name.alias, name.tag);
@@ -220,11 +246,11 @@ Task<Result<bool>> Sandboxes::remove_snapshot(std::string id, std::string tenant
     for (;;) {
         auto found = co_await snapshot_of(id, tenant);
         if (!found && found.error().code != Code::NotFound) co_return std::unexpected(found.error());
-        if (!found || !*found) {
+        if (!found) {
             if (removed) co_await drop_origins();
             co_return removed;
         }
-        BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot((*found)->id));
+        BERTH_CO_CHECK(co_await ground_.berth.lifecycle().remove_snapshot(found->id));
         removed = true;
     }
 }

@@ -66,6 +66,14 @@ Result<TemplateName> parse_template_name(std::string_view text)
     return out;
 }
 
+std::string_view given_template(const TemplateName& name)
+{
+    if (!name.space.empty() || name.tag != "default") return {};
+    for (const auto one : {kBaseTemplate, kGatewayTemplate, kInterpreterTemplate})
+        if (name.alias == one) return one;
+    return {};
+}
+
 MachineSize machine_size()
 {
     MachineSize out;

@@ -27,14 +27,18 @@ LANGUAGES = {"python": "python", "python3": "python", "py": "python", "bash": "b
              "js": "javascript", "typescript": "typescript", "ts": "typescript"}
 
 WORKER = r'''
-import ast, asyncio, base64, builtins, inspect, io, json, linecache, os, signal, subprocess, sys, traceback
+import ast, asyncio, base64, builtins, inspect, io, json, linecache, os, signal, subprocess, sys, traceback, types
 
 requests, events = os.fdopen(int(sys.argv[1]), "r"), os.fdopen(int(sys.argv[2]), "w", buffering=1)
 sys.argv = [""]
 sys.stdout.reconfigure(line_buffering=True)
 sys.stderr.reconfigure(line_buffering=True)
 os.environ.setdefault("MPLBACKEND", "Agg")
-space = {"__name__": "__main__", "__builtins__": builtins}
+# What cells define is in a module that can be found by its name: pickle, and so multiprocessing, looks there.
+worker, main = sys.modules["__main__"], types.ModuleType("__main__")
+main.__builtins__ = builtins
+sys.modules["__main__"] = main
+space = main.__dict__
 loop = asyncio.new_event_loop()
 asyncio.set_event_loop(loop)
 
@@ -81,8 +85,18 @@ def shown(value):
             continue
         if got is not None:
             out[name] = got
+    if isinstance(value, (list, dict)) and "json" not in out and is_json(value):
+        out["json"] = value
     out.setdefault("text", text_of(value))
     return out
+
+
+def is_json(value):
+    try:
+        json.dumps(value, allow_nan=False)
+        return True
+    except Exception:
+        return False
 
 
 def text_of(value):
@@ -157,11 +171,30 @@ def parse(code, name):
         return tree
 
 
-def work(tree, name, mode):
-    code = compile(tree, name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    if code.co_flags & inspect.CO_COROUTINE:
-        return loop.run_until_complete(eval(code, space))
-    return eval(code, space)
+def waits(code):
+    return code.co_flags & inspect.CO_COROUTINE
+
+
+async def work_waiting(codes):
+    value = None
+    for code in codes:
+        value = await eval(code, space) if waits(code) else eval(code, space)
+    return value
+
+
+def work(body, last, name):
+    """The value of the last expression. Where any of it waits, all of it runs in the loop: one part may make the
+    tasks that the other waits for."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    codes = [compile(body, name, "exec", flags=flags)] if body.body else []
+    if last is not None:
+        codes.append(compile(last, name, "eval", flags=flags))
+    if any(map(waits, codes)):
+        return loop.run_until_complete(work_waiting(codes))
+    value = None
+    for code in codes:
+        value = eval(code, space)
+    return value
 
 
 def execute(code, number):
@@ -173,13 +206,10 @@ def execute(code, number):
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = ast.Expression(tree.body.pop().value)
-        if tree.body:
-            work(tree, name, "exec")
-        if last is not None:
-            value = work(last, name, "eval")
-            if value is not None and not code.rstrip().endswith(";"):
-                space["_"] = value
-                result(value, True)
+        value = work(tree, last, name)
+        if value is not None and not code.rstrip().endswith(";"):
+            space["_"] = value
+            result(value, True)
         figures()
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code in (None, 0):

@@ -179,18 +179,25 @@ Task<FilesystemService::Outcome> FilesystemService::move(Request& request)
                 call.handle, {.path = *from, .user = std::move(who), .follow = false});
         });
     if (!source) co_return refuse(source.error());
-    auto parents = co_await make_parents_for(call, request.user, *to);
+    const auto parents = co_await make_parents_for(call, request.user, *to);
     if (!parents) co_return refuse(parents.error());
-    const auto moved = co_await as_user(call, request.user, *from, [&](std::string who) -> Task<Status> {
+    const auto rename = [&](std::string who) {
         auto* const over = dynamic_cast<MovesOver*>(&call.backend);
-        if (over != nullptr)
-            co_return co_await over->move_over(call.handle, {.path = *from, .user = who}, *to);
-        co_return co_await call.backend.move_file(call.handle, {.path = *from, .user = who}, *to);
-    });
-    if (!moved) {
-        co_await unmake_parents(call, request.user, *std::move(parents));
-        co_return refuse(moved.error());
-    }
+        if (over != nullptr) return over->move_over(call.handle, {.path = *from, .user = who}, *to);
+        return call.backend.move_file(call.handle, {.path = *from, .user = who}, *to);
+    };
+    auto moved = co_await as_user(call, request.user, *from, rename);
+    if (!moved) co_await unmake_parents(call, request.user, *parents);
+    // Whoever may take it from where it is may not write to the user's new directories, but to his own.
+    if (!moved && moved.error().code == Code::Denied && !parents->empty())
+        moved = co_await as_user(call, request.user, *from, [&](std::string who) -> Task<Status> {
+            const FilePath parent{.path = parents->back(), .user = who};
+            auto done = co_await call.backend.make_dir(call.handle, parent, MakeParents::Yes);
+            if (done) done = co_await rename(who);
+            if (!done) co_await unmake_parents(call, request.user, *parents);
+            co_return done;
+        });
+    if (!moved) co_return refuse(moved.error());
     request.path = *to;
     co_return co_await stat(request);
 }

@@ -8,7 +8,7 @@ import sys
 import time
 from urllib.parse import quote
 
-from served import Box, Checks, Server, envelope, envelopes
+from served import Box, Checks, Server, envelope, envelopes, parse, read_all
 
 check = Checks()
 FILES = "filesystem.Filesystem/"
@@ -157,6 +157,41 @@ def what_only_root_may_read_is_watched(server: Server):
 
 
 @check
+def a_watched_directory_that_is_removed_is_told(server: Server):
+    box = server.create()
+    for deep in (False, True):
+        box.run("mkdir -p /tmp/watched/below")
+        status, made = box.unary(FILES + "CreateWatcher", {"path": "/tmp/watched", "recursive": deep})
+        assert status == 200, made
+
+        def events() -> list[tuple]:
+            status, told = box.unary(FILES + "GetWatcherEvents", {"watcherId": made["watcherId"]})
+            assert status == 200, told
+            return [(one["name"], one["type"]) for one in told.get("events", [])]
+
+        body = envelope(json.dumps({"path": "/tmp/watched", "recursive": deep}).encode())
+        lines = {"Host": "127.0.0.1", "Connection": "close", "Content-Type": "application/connect+json", "Content-Length": str(len(body)),
+                 "Connect-Timeout-Ms": "2500", "Keepalive-Ping-Interval": "1", **box.headers()}
+        with server.connect() as s:
+            s.sendall((f"POST /{FILES}WatchDir HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items()) + "\r\n").encode() + body)
+            seen = b""
+            while b'"start"' not in seen:
+                seen += s.recv(65536)
+            box.run("rm -r /tmp/watched; mkdir /tmp/watched; touch /tmp/watched/f")
+            *told, (flags, end) = envelopes(parse(seen + read_all(s))[2])
+        streamed = [(one["filesystem"]["name"], one["filesystem"]["type"]) for _, one in told if "filesystem" in one]
+        polled = events()
+        while (".", "EVENT_TYPE_REMOVE") not in polled:
+            polled += events()
+        for seen in (streamed, polled):
+            assert ("below", "EVENT_TYPE_REMOVE") in seen and seen[-1] == (".", "EVENT_TYPE_REMOVE") and seen.count(seen[-1]) == 1, (deep, seen)
+        assert flags & 2 and end["error"]["code"] == "deadline_exceeded" and {"keepalive": {}} in [one for _, one in told], (told, end)
+        assert events() == events() == [], "of another directory in its place nothing is told"
+        assert box.unary(FILES + "RemoveWatcher", {"watcherId": made["watcherId"]})[0] == 200
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
 def root_reaches_what_others_have_closed(server: Server):
     if os.geteuid() != 0:
         return  # there is no root inside
@@ -258,7 +293,7 @@ READY = "test -s /home/user/starts"
 
 def snapshot(box: Box, **body) -> str:
     if os.geteuid() != 0:  # nothing that runs can be frozen
-        assert box.server.api("POST", f"/sandboxes/{box.id}/pause", {"memory": False})[0] == 204
+        assert box.server.api("POST", f"/sandboxes/{box.id}/pause", {"memory": False})[0] in (204, 409)  # or paused already
     status, taken = box.server.api("POST", f"/sandboxes/{box.id}/snapshots", body)
     assert status == 201, taken
     return taken["snapshotID"]

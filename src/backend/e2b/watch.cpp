@@ -72,6 +72,10 @@ Status Watch::take(std::string_view message)
         if (begun_) queue_.push_back({.kind = FileChange::Kind::Overflow, .path = {}});
         begun_ = true;
     }
+    // The directory itself: nothing follows, though the stream stays.
+    if (told.event && told.event->name == "." &&
+        (told.event->type == e2b::WatchEvent::Remove || told.event->type == e2b::WatchEvent::Rename))
+        return fail(Code::NotFound, "the watched directory {} is gone", path_);
     if (told.event) {
         if (queue_.size() >= kMostKept) {
             queue_.clear();

@@ -79,6 +79,7 @@ struct Entry {
         std::string user;
         bool recursive = false;
         bool include_entry = false;
+        bool gone = false; ///< the directory is, and that was told
     };
     std::map<std::string, Watcher> watchers;
 

@@ -4,6 +4,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -57,6 +58,24 @@ Task<Result<std::vector<FileChange>>> changes_of(EnvdCall& call, const Entry::Wa
     auto* const one = watcher.recursive ? nullptr : dynamic_cast<WatchesOne*>(&call.backend);
     if (one != nullptr) return one->watch_one(call.handle, id, std::move(directory), until);
     return call.backend.watch(call.handle, id, std::move(directory), until);
+}
+
+/// The same of a watch that has begun. That the directory itself was removed is its last change, and no
+/// error: clients hold on to their watch.
+Task<Result<std::vector<FileChange>>> further_changes_of(EnvdCall& call, Entry::Watcher& watcher,
+                                                         const std::string& id, SteadyTime until)
+{
+    std::vector<FileChange> out;
+    if (watcher.gone) {
+        boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor, until);
+        co_await timer.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+        co_return out;
+    }
+    auto changes = co_await changes_of(call, watcher, id, until);
+    if (changes || changes.error().code != Code::NotFound) co_return changes;
+    watcher.gone = true;
+    out.push_back({.kind = FileChange::Kind::Removed, .path = "."});
+    co_return out;
 }
 
 Task<std::vector<FilesystemEvent>> events_of(const EnvdCall& call, const Entry::Watcher& watcher,
@@ -327,10 +346,12 @@ Task<FilesystemService::Outcome> FilesystemService::watcher_events(Request& requ
     const auto at = call.entry->watchers.find(request.message.watcher);
     if (at == call.entry->watchers.end())
         co_return refuse(connect::Status::NotFound, "there is no such watcher");
-    const Entry::Watcher watcher = at->second;
+    Entry::Watcher watcher = at->second;
     const std::string id = at->first;
-    const auto changes = co_await changes_of(call, watcher, id, now());
+    const auto changes = co_await further_changes_of(call, watcher, id, now());
     if (!changes) co_return refuse(changes.error());
+    if (const auto still = call.entry->watchers.find(id); still != call.entry->watchers.end())
+        still->second.gone = still->second.gone || watcher.gone;
     const auto events = co_await events_of(call, watcher, *changes);
     co_return events_answer(events);
 }
@@ -381,7 +402,8 @@ Task<void> FilesystemService::watch(EnvdCall& call)
     auto alive = co_await exchange.write(connect::encode(watch_start()));
     while (alive) {
         const auto wake = until ? std::min(*until, now() + keepalive) : now() + keepalive;
-        auto first = co_await (changes_of(call, *watcher, id, wake) || rpc::interrupted(exchange, entry));
+        auto first =
+            co_await (further_changes_of(call, *watcher, id, wake) || rpc::interrupted(exchange, entry));
         if (entry->turns != turn) {
             exchange.drop();
             break;

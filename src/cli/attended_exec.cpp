@@ -51,7 +51,7 @@ Task<Result<int>> attend(Berth& berth, const Common& common, std::string ref, Ex
     const auto handle = Lifecycle::handle(record);
     ExecStream stream(co_await boost::asio::this_coro::executor, *backend, handle, exec,
                       {.json = common.json});
-    BERTH_CO_CHECK(co_await lifecycle.exec(record, exec));
+    BERTH_CO_CHECK(co_await lifecycle.exec(record, exec, {.first = {}, .attended = true}));
     if (common.json) (void)write_all(STDOUT_FILENO, exec_line(acquired, exec.id));
     std::optional<sys::RawTerminal> raw;
     if (exec.terminal) {

@@ -10,8 +10,9 @@ class BlockingExec {
 public:
     virtual ~BlockingExec() = default;
 
-    /// Whether its log is read from the beginning as soon as it runs: what that takes is made ready.
-    enum class Reader { Unknown, Follows };
+    /// Whether its log is read from the beginning as soon as it runs: what that takes is made ready. One who
+    /// attends (core/attends.hpp) does so before the command can have printed anything.
+    enum class Reader { Unknown, Follows, Attends };
     /// As Backend::exec.
     [[nodiscard]] virtual Status exec_now(const SandboxHandle& sandbox, const ExecSpec& spec,
                                           Reader reader) = 0;

@@ -104,16 +104,21 @@ Result<std::vector<ExecEvent>> ExecFollower::next(Deadline until)
     }
 }
 
-void ExecFollower::attend()
+UniqueFd attend_log(const ExecLog& log)
 {
-    if (position_ != 0) return;
     // A description of our own: the keeper has the starter's, and a lock on that would outlive us.
-    UniqueFd own(::open(fmt::format("/proc/self/fd/{}", log_.index()).c_str(), O_RDWR | O_CLOEXEC));
+    UniqueFd own(::open(fmt::format("/proc/self/fd/{}", log.index()).c_str(), O_RDWR | O_CLOEXEC));
     struct flock range{};
     range.l_type = F_WRLCK;
     range.l_start = offsetof(keeper::IndexHead, taken);
-    range.l_len = sizeof told_;
-    if (own && ::fcntl(own.get(), F_OFD_SETLK, &range) == 0) attendance_ = std::move(own);
+    range.l_len = sizeof(keeper::IndexHead::taken);
+    if (!own || ::fcntl(own.get(), F_OFD_SETLK, &range) != 0) own.reset();
+    return own;
+}
+
+void ExecFollower::attend(UniqueFd attendance)
+{
+    if (position_ == 0 && !attendance_) attendance_ = std::move(attendance);
 }
 
 /// All that was given by now.

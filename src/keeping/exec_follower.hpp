@@ -12,6 +12,9 @@
 
 namespace berth::keeping {
 
+/// The right to attend an exec, for as long as it is open. Empty: it cannot be had, or another one has it.
+[[nodiscard]] UniqueFd attend_log(const ExecLog& log);
+
 /// Reads the log of an exec from any sequence number on, while it grows and afterwards. Any number of
 /// processes may follow one log; none of them can be told apart by the command.
 class ExecFollower {
@@ -37,7 +40,9 @@ public:
     /// From now on the command waits for us where it would else lose what we have not read: for one who reads
     /// from the beginning and takes what next() gave before he calls it again. No failure where it cannot be
     /// had, or another one attends.
-    void attend();
+    void attend() { attend(attend_log(log_)); }
+    /// The same with what attend_log() gave before the command was started.
+    void attend(UniqueFd attendance);
     [[nodiscard]] bool attends() const noexcept { return static_cast<bool>(attendance_); }
 
     /// `closed` was delivered: nothing can follow.

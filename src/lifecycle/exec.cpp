@@ -68,9 +68,10 @@ Task<Status> Lifecycle::exec(SandboxRecord sandbox, ExecSpec spec, ExecWish wish
         BERTH_CHECK(store.add_exec(record, {events::exec_started(record, spec)}));
         hooks::kill_point("exec recorded");
         using Reader = BlockingExec::Reader;
-        if (at_once != nullptr)
-            started =
-                at_once->exec_now(handle(sandbox), spec, wish.followed ? Reader::Follows : Reader::Unknown);
+        const auto reader = wish.attended   ? Reader::Attends
+                            : wish.followed ? Reader::Follows
+                                            : Reader::Unknown;
+        if (at_once != nullptr) started = at_once->exec_now(handle(sandbox), spec, reader);
         return {};
     }));
     if (at_once == nullptr) started = co_await where->exec(handle(sandbox), spec);

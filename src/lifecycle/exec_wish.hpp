@@ -12,6 +12,8 @@ struct ExecWish {
     std::function<Status()> first;
     /// Whoever asks reads its log from the beginning at once.
     bool followed = false;
+    /// The same, and attends it (core/attends.hpp).
+    bool attended = false;
 };
 
 } // namespace berth

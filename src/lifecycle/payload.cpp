@@ -103,7 +103,7 @@ Status check(const std::string& root, const SnapshotRecord& snapshot)
     }
     // The hash knows the length, too; what a snapshot counts as its bytes is the kind's affair.
     if (hash.hex() != snapshot.sha256)
-        return fail(Code::Internal, "snapshot {} is damaged: {} has another SHA-256 than was recorded",
+        return fail(Code::Invalid, "snapshot {} is damaged: {} has another SHA-256 than was recorded",
                     snapshot.id, snapshot.file);
     return {};
 }

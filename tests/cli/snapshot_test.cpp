@@ -190,8 +190,8 @@ TEST_F(Restore, PromisesNothingThatItWouldRefuse)
     both_refuse({"--key", "k1"}, 4, "a sandbox with the key 'k1' exists: " + id);
     for (const auto& file : fs::directory_iterator(Place::here().state() + "/snapshot/" + snapshot))
         std::ofstream(file.path(), std::ios::app) << "damage";
-    both_refuse({"--new"}, 1, "is damaged");
-    both_refuse({}, 1, "is damaged");
+    both_refuse({"--new"}, 2, "is damaged");
+    both_refuse({}, 2, "is damaged");
     EXPECT_EQ(document({"ls", "--all"}).at("sandboxes").as_array().size(), 1u);
 }
 

@@ -63,13 +63,16 @@ Status LocalBackend::exec_now(const SandboxHandle& sandbox, const ExecSpec& spec
         if (next) ahead_.begun(sandbox.native);
     });
     return with_now(sandbox, [&](Sandbox& s) -> Status {
-        BERTH_CHECK(s.exec(spec));
+        UniqueFd attendance;
+        BERTH_CHECK(s.exec(spec, reader == Reader::Attends ? &attendance : nullptr));
         next = s.wants_next();
         if (!spec.policy) note_pid(spec.id, s.exec_pid(spec.id));
-        if (reader != Reader::Follows) return {};
+        if (reader == Reader::Unknown) return {};
         // Where that fails, whoever reads the log is told.
-        if (auto follower = s.follow(spec.id, 0))
+        if (auto follower = s.follow(spec.id, 0)) {
+            follower->attend(std::move(attendance));
             expect_reader(sandbox.native, spec.id, *std::move(follower));
+        }
         return {};
     });
 }

@@ -69,7 +69,8 @@ public:
     /// Starts a command; returns when it runs or could not be started (NotFound: no such command;
     /// Denied: not executable). One with a policy of its own is started from outside and adopted
     /// by the keeper; a policy that is wider than the sandbox's is Denied.
-    [[nodiscard]] Status exec(const ExecSpec& spec);
+    /// With `attendance` it is attended before it starts (attend_log()).
+    [[nodiscard]] Status exec(const ExecSpec& spec, UniqueFd* attendance = nullptr);
 
     /// Log files and groups made ahead, so that the next execs need not.
     [[nodiscard]] Status make_ahead(std::size_t count);

@@ -166,7 +166,7 @@ void Sandbox::abandon(const ExecSpec& spec, Starting& starting)
     if (auto all = open_dir_at(directory_.get(), "exec")) (void)sys::remove_tree(all->get(), spec.id);
 }
 
-Status Sandbox::exec(const ExecSpec& wanted)
+Status Sandbox::exec(const ExecSpec& wanted, UniqueFd* attendance)
 {
     ExecSpec spec = wanted;
     BERTH_CHECK(validate(spec));
@@ -194,6 +194,7 @@ Status Sandbox::exec(const ExecSpec& wanted)
     BERTH_TRY(const auto state, paused());
     if (state.now) return fail(Code::Conflict, "sandbox {} is paused: berth resume {}", id(), id());
     BERTH_TRY(auto starting, start(spec));
+    if (attendance != nullptr) *attendance = keeping::attend_log(*starting.log);
     hooks::kill_point("exec prepared");
     auto started = spec.policy ? exec_narrower(spec, user, starting) : exec_in_keeper(spec, user, starting);
     if (started)

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include <boost/asio/detached.hpp>
 #include <gmock/gmock.h>
@@ -470,6 +471,27 @@ TEST_F(LocalBackendTest, ClaimsWhatItCanAndRefusesTheRest)
     EXPECT_EQ(have.holds.of(policy::Feature::NetworkOff).tier, policy::Tier::Outside);
     EXPECT_FALSE(have.can(Operation::Attach));
     EXPECT_EQ(run_task(backend_->attach("x")).error().code, Code::Unsupported);
+}
+
+TEST_F(LocalBackendTest, WhoAttendsACommandFromItsBeginningLosesNothingHoweverLateHeReads)
+{
+    const Made made;
+    ExecSpec exec = shell("head -c 20000000 /dev/zero");
+    exec.log_limit = Bytes{1u << 20};
+    auto& now = dynamic_cast<BlockingExec&>(*backend_);
+    ASSERT_TRUE(now.exec_now(made.handle, exec, BlockingExec::Reader::Attends));
+    std::this_thread::sleep_for(200ms); // without a reader it would have lost most of it by now
+    std::size_t seen = 0;
+    for (std::uint64_t from = 0; seen < 20'000'000;) {
+        const auto events = run_task(backend_->read_events(made.handle, exec.id, from, in(20s)));
+        ASSERT_TRUE(events) << events.error().line();
+        ASSERT_FALSE(events->empty());
+        for (const auto& event : *events) {
+            ASSERT_NE(event.kind, ExecEvent::Kind::Gap) << "behind " << seen;
+            seen += event.bytes.size();
+        }
+        from = events->back().sequence + 1;
+    }
 }
 
 } // namespace

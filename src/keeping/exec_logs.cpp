@@ -96,14 +96,22 @@ Status trim_logs_after(int directory, const std::string& exec)
     return trim_logs(directory);
 }
 
-Status settle_logs(const std::string& native, int directory)
+Status remove_spares(int directory)
 {
     BERTH_TRY(const auto all, open_dir_at(directory, "exec"));
     BERTH_TRY(const auto names, list_names(all.get()));
+    for (const auto& name : names)
+        if (name.starts_with(".spare-")) BERTH_CHECK(sys::remove_tree(all.get(), name));
+    return {};
+}
+
+Status settle_logs(const std::string& native, int directory)
+{
+    BERTH_CHECK(remove_spares(directory));
+    BERTH_TRY(const auto all, open_dir_at(directory, "exec"));
+    BERTH_TRY(const auto names, list_names(all.get()));
     for (const auto& name : names) {
-        if (name.starts_with(".spare-")) {
-            BERTH_CHECK(sys::remove_tree(all.get(), name));
-        } else if (is_id(name, "exec_")) {
+        if (is_id(name, "exec_")) {
             auto settled = finish_log(directory, name);
             // One whose starter was killed before it had all files never ran.
             if (!settled && settled.error().code == Code::NotFound)

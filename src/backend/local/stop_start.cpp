@@ -21,6 +21,7 @@
 #include "base/hooks.hpp"
 #include "base/log.hpp"
 #include "keeping/await_execs.hpp"
+#include "keeping/exec_logs.hpp"
 #include "keeping/pause.hpp"
 #include "sys/remove_tree.hpp"
 
@@ -55,6 +56,8 @@ Status end_execs(int directory, const Instance& instance, std::chrono::milliseco
         if (item.state < keeper::State::Exited) (void)keeper.signal(item.exec, SIGTERM, keeper::Scope::Group);
     hooks::kill_point("stop: execs told");
     BERTH_TRY(items, await_execs(keeper, keeper::State::Exited, grace));
+    // A group that was there when its parent was killed kills whatever is started in it later (Linux 6.14).
+    if (group) BERTH_CHECK(keeping::remove_spares(directory));
     // Also what the commands left behind.
     if (group)
         BERTH_CHECK(group->execs().kill_all());

@@ -52,7 +52,8 @@ TEST_F(KeptFiles, ACopyOfAWorkspaceKeepsWhatWasWrittenInIt)
     const auto dir = Place::here().dir("copied");
     std::ofstream(dir + "/file") << "content\n";
     for (const std::string_view root : {"host", "live"}) {
-        const auto id = create({"--workspace", dir + ":copy", "--template", std::string(root)});
+        const auto id = create(
+            {"--workspace", dir + ":copy", "--template", std::string(root), "--policy", "workspace-write"});
         inside(id, "echo mine > made; rm file");
         ASSERT_EQ(berth({"stop", id}).code, 0);
         ASSERT_EQ(berth({"start", id}).code, 0);

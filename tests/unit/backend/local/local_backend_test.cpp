@@ -476,13 +476,13 @@ TEST_F(LocalBackendTest, ClaimsWhatItCanAndRefusesTheRest)
 TEST_F(LocalBackendTest, WhoAttendsACommandFromItsBeginningLosesNothingHoweverLateHeReads)
 {
     const Made made;
-    ExecSpec exec = shell("head -c 20000000 /dev/zero");
-    exec.log_limit = Bytes{1u << 20};
+    ExecSpec exec = shell("head -c 100000000 /dev/zero");
+    exec.log_limit = Bytes{8u << 20};
     auto& now = dynamic_cast<BlockingExec&>(*backend_);
     ASSERT_TRUE(now.exec_now(made.handle, exec, BlockingExec::Reader::Attends));
     std::this_thread::sleep_for(200ms); // without a reader it would have lost most of it by now
     std::size_t seen = 0;
-    for (std::uint64_t from = 0; seen < 20'000'000;) {
+    for (std::uint64_t from = 0; seen < 100'000'000;) {
         const auto events = run_task(backend_->read_events(made.handle, exec.id, from, in(20s)));
         ASSERT_TRUE(events) << events.error().line();
         ASSERT_FALSE(events->empty());

@@ -1,15 +1,13 @@
 #include "backend/local/execs_ahead.hpp"
 
-#include <algorithm>
-
 namespace berth::local {
 
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kMoment = 3ms; ///< after its beginning: a command that starts has the processors to itself
-constexpr auto kUnused = 10s; ///< then another sandbox may have the place
+constexpr auto kMoment = 10ms; ///< without another: one exec after the other would only wait for this
+constexpr auto kUnused = 10s;  ///< then another sandbox may have the place
 
 SteadyTime now() { return system_clock().steady(); }
 
@@ -30,7 +28,7 @@ void ExecsAhead::begun(const std::string& native)
     const std::scoped_lock lock(mutex_);
     const auto is_it = [&](const One& one) { return one.native == native; };
     std::erase_if(made_, is_it); // the exec has taken it
-    if (std::ranges::any_of(wanted_, is_it)) return;
+    std::erase_if(wanted_, is_it);
     wanted_.push_back({.native = native, .when = now() + kMoment});
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     changed_.notify_all();

@@ -101,7 +101,7 @@ Status remove_spares(int directory)
     BERTH_TRY(const auto all, open_dir_at(directory, "exec"));
     BERTH_TRY(const auto names, list_names(all.get()));
     for (const auto& name : names)
-        if (name.starts_with(".spare-")) BERTH_CHECK(sys::remove_tree(all.get(), name));
+        if (name.starts_with(kSpare)) BERTH_CHECK(sys::remove_tree(all.get(), name));
     return {};
 }
 

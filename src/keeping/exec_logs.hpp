@@ -37,7 +37,9 @@ inline constexpr std::size_t kKeptLogs = 1000;
 /// Called with every end: looks only now and then, as it costs a look at all of them.
 [[nodiscard]] Status trim_logs_after(int directory, const std::string& exec);
 
-/// Removes logs that were made ahead; whoever made them makes others.
+/// What the names of logs begin with that were made ahead.
+inline constexpr std::string_view kSpare = ".spare-";
+/// Removes those; whoever made them makes others.
 [[nodiscard]] Status remove_spares(int directory);
 
 /// After the keeper's death, with the instance locked: each log gets the end it lacks, and logs made

@@ -51,8 +51,12 @@ void ExecsAhead::run()
     std::unique_lock lock(mutex_);
     for (;;) {
         changed_.wait(lock, [this] { return over_ || !wanted_.empty(); });
-        if (!over_) changed_.wait_until(lock, wanted_.front().when, [this] { return over_; });
         if (over_) return;
+        // A copy, and looked at again: while we wait another exec may begin there.
+        if (const auto when = wanted_.front().when; now() < when) {
+            changed_.wait_until(lock, when);
+            continue;
+        }
         const auto native = std::move(wanted_.front().native);
         wanted_.pop_front();
         if (!make_room(lock)) continue;

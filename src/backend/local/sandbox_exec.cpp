@@ -56,7 +56,7 @@ Status Sandbox::make_ahead(std::size_t count)
 {
     BERTH_TRY(const auto all, open_dir_at(directory_.get(), "exec"));
     while (spares_.size() < count) {
-        const std::string name = fmt::format(".spare-{}-{}", ::getpid(), spare_count_++);
+        const std::string name = fmt::format("{}{}-{}", keeping::kSpare, ::getpid(), spare_count_++);
         BERTH_TRY(auto parts, make_starting(all.get(), name, ExecLog::Streams::Separate));
         spares_.push_back({.name = name, .parts = std::move(parts)});
     }
@@ -90,11 +90,10 @@ void Sandbox::sweep_spares(int all)
 {
     const auto names = list_names(all);
     if (!names) return;
-    constexpr std::string_view before = ".spare-";
     for (const auto& name : *names) {
-        if (!name.starts_with(before)) continue;
+        if (!name.starts_with(keeping::kSpare)) continue;
         pid_t maker = 0;
-        std::from_chars(name.data() + before.size(), name.data() + name.size(), maker);
+        std::from_chars(name.data() + keeping::kSpare.size(), name.data() + name.size(), maker);
         // Another's that lives, or one that only seems dead from here, is used or removed by itself.
         if (maker <= 0 || maker == ::getpid() || ::kill(maker, 0) == 0 || errno != ESRCH) continue;
         if (group_)
@@ -143,11 +142,10 @@ Result<Sandbox::Starting> Sandbox::start(const ExecSpec& spec)
     spares_.pop_front();
     if (::renameat2(all.get(), spare.name.c_str(), all.get(), spec.id.c_str(), RENAME_NOREPLACE) == 0)
         return std::move(spare.parts);
-    const int why = errno;
+    // Taken away, by a stop or as what a dead process left; nothing else is known to happen.
     if (spare.parts.group) (void)spare.parts.group->remove();
-    if (why == ENOENT) return make(); // taken for what a dead process left
-    errno = why;
-    return fail_errno("naming the log of {}", spec.id);
+    (void)sys::remove_tree(all.get(), spare.name);
+    return make();
 }
 
 Result<sys::SandboxGroup> Sandbox::group_of(const std::string& exec) const

@@ -38,16 +38,6 @@ TEST(ExecsAhead, EachIsMadeOnceForSeveralExecsAndNoMoreThanThereIsRoomFor)
     EXPECT_EQ(dropped, 0u);
 }
 
-TEST(ExecsAhead, WhatIsStillWantedAtItsEndIsForgotten)
-{
-    std::atomic<int> made = 0;
-    {
-        ExecsAhead ahead([&](const auto&) { ++made; }, [](const auto&) {});
-        ahead.begun("sbx_1");
-    }
-    EXPECT_LE(made, 1);
-}
-
 class AheadTest : public LocalFixture {
 protected:
     static std::string logs(const SandboxHandle& sandbox)

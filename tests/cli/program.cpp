@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/place.hpp"
+#include "support/places.hpp"
 
 namespace berth::test {
 

@@ -12,6 +12,7 @@
 #include "base/io.hpp"
 #include "conformance/runner.hpp"
 #include "support/docker_engine.hpp"
+#include "support/places.hpp"
 
 namespace berth::conformance {
 namespace {

@@ -17,6 +17,7 @@
 
 #include "cli/place.hpp"
 #include "cli/program.hpp"
+#include "support/places.hpp"
 
 namespace berth::test {
 namespace {

@@ -9,6 +9,7 @@
 #include "docker/docker_fixture.hpp"
 #include "lifecycle/borrowed.hpp"
 #include "lifecycle/proving.hpp"
+#include "support/places.hpp"
 
 namespace berth {
 namespace {

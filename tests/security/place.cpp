@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "sandbox.hpp"
+#include "support/places.hpp"
 
 namespace security {
 

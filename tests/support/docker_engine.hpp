@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/unique_fd.hpp"
+#include "support/places.hpp"
 
 namespace berth::test {
 

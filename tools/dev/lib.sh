@@ -86,6 +86,8 @@ build_tree() {
     shift
     # Another clone of the tree finds what this one has compiled.
     export CCACHE_BASEDIR=$TREE CCACHE_NOHASHDIR=1
+    # Headers that were parsed once count by what they are, not by where (cmake/Prelude.cmake).
+    export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
     if [[ ! -f build/$preset/build.ninja ]]; then
         say "configuring build/$preset"
         local output

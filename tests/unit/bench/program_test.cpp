@@ -9,6 +9,7 @@
 
 #include "../sys/temp_dir.hpp"
 #include "base/json.hpp"
+#include "support/places.hpp"
 
 namespace berth::bench {
 namespace {

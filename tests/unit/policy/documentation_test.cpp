@@ -6,6 +6,7 @@
 #include "policy/bind.hpp"
 #include "policy/demand.hpp"
 #include "policy/document.hpp"
+#include "support/places.hpp"
 
 namespace berth::policy {
 namespace {

@@ -1,0 +1,22 @@
+// Headers of the standard library. See cmake/Prelude.cmake.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <expected>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>

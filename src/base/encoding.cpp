@@ -90,12 +90,12 @@ std::optional<std::string> decode(std::string_view text, bool form)
 std::string hex_encode(std::string_view bytes)
 {
     constexpr std::string_view digits = "0123456789abcdef";
-    std::string out;
-    out.reserve(2 * bytes.size());
+    std::string out(2 * bytes.size(), '\0');
+    auto at = out.begin();
     for (const char c : bytes) {
         const auto byte = static_cast<unsigned char>(c);
-        out += digits[byte >> 4];
-        out += digits[byte & 15];
+        *at++ = digits[byte >> 4];
+        *at++ = digits[byte & 15];
     }
     return out;
 }

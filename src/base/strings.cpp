@@ -197,6 +197,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::string printable(std::string_view text, std::size_t limit)
 {
+    // Nearly everything is plain, and each line of a server's log asks this seven times.
+    const auto plain = [](char c) { return c >= 0x20 && c < 0x7f; };
+    if (text.size() <= limit && std::ranges::all_of(text, plain)) return std::string(text);
     std::string out;
     while (!text.empty()) {
         if (out.size() >= limit) return out + "…";

@@ -27,7 +27,6 @@ namespace {
 using namespace std::chrono_literals;
 namespace words = e2b::words;
 
-constexpr std::string_view kStepNote = "build step ";
 constexpr auto kBuildTime = 1h;
 constexpr std::size_t kLargestValue = std::size_t{64} << 10;
 constexpr std::size_t kMostSteps = 200; // that are kept, of all builds together

@@ -12,6 +12,7 @@
 #include "cli/supervised.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
+#include "lifecycle/template_note.hpp"
 
 namespace berth::cli {
 
@@ -144,6 +145,7 @@ int snapshot_verb(int argc, char** argv)
     add_common(app, common);
     if (gathering(app)) return 0;
     if (const auto done = parse(app, common, argc, argv)) return *done;
+    if (const auto good = check_note(wish.note); !good) return report(good.error(), common);
     const auto work = [&] { return take_and_tell(common, ref, wish, quiet); };
     return supervised(work, [&] { clear_up(common, ref); });
 }

@@ -44,6 +44,20 @@ TEST_F(Snapshot, PrintsItsIdAndSaysWhatItHolds)
     EXPECT_EQ(document({"inspect", id}).at("latest_snapshot").as_string(), snapshot);
 }
 
+/// Templates are found by their notes, and never collected.
+TEST_F(Snapshot, HasNoNoteOfATemplatesOrOfAStepOfABuild)
+{
+    const auto id = create();
+    for (const std::string note : {"template here mine", "template ", "build step 0123"}) {
+        const auto ended = berth({"snapshot", id, "--note", note});
+        EXPECT_EQ(ended.code, 2) << ended.out;
+        EXPECT_THAT(ended.err, HasSubstr("berth's own"));
+    }
+    EXPECT_EQ(berth({"snapshot", id, "--note", std::string(5000, 'x')}).code, 2);
+    EXPECT_EQ(berth({"snapshots", "--quiet"}).out, "");
+    EXPECT_EQ(berth({"snapshot", id, "--note", "templates of mine"}).code, 0);
+}
+
 TEST_F(Snapshot, DocumentTellsCopyBytesAndTime)
 {
     const auto told = document({"snapshot", create()});

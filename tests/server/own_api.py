@@ -228,6 +228,9 @@ def snapshots_and_forks(server: Server):
     ask(server, "PUT", box + "/files?path=/home/user/f", body=b"first")
     status, taken = ask(server, "POST", box + "/snapshots", {"note": "for later"})
     assert status == 201 and taken["note"] == "for later", taken
+    # By its note a template is found, by whoever runs the server too.
+    for note in ["template here mine", "build step 0123", "x" * 5000]:
+        assert ask(server, "POST", box + "/snapshots", {"note": note})[0] == 400, note
     assert ask(server, "GET", "/v1/snapshots/" + taken["id"])[1]["bytes"] >= len(b"first")
     ask(server, "PUT", box + "/files?path=/home/user/f", body=b"second")
     status, made = ask(server, "POST", f"/v1/snapshots/{taken['id']}/restore", {})

@@ -6,6 +6,7 @@
 #include "base/strings.hpp"
 #include "core/spec_json.hpp"
 #include "lifecycle/documents.hpp"
+#include "lifecycle/template_note.hpp"
 #include "policy/document.hpp"
 #include "server/gate/tenant.hpp"
 #include "server/own/api.hpp"
@@ -209,6 +210,7 @@ Task<Answer> Api::take_snapshot(Call& call)
     BERTH_CO_CHECK(reader.only(members_of("SnapshotWish")));
     SnapshotWish wish;
     BERTH_CO_TRY(wish.note, text_at(reader, "note"));
+    BERTH_CO_CHECK(check_note(wish.note));
     BERTH_CO_TRY(const auto taken, co_await lifecycle().snapshot(record.id(), std::move(wish)));
     auto document = documents::snapshot(taken.record);
     document["notes"] = documents::text_array(taken.notes);

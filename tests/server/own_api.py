@@ -355,6 +355,8 @@ def one_that_is_gone_without_a_snapshot_is_told_as_such(server: Server):
 def what_a_client_may_not_have_is_refused(server: Server):
     for wish, status in (({"template": "dir:/"}, 400), ({"mounts": []}, 400), ({"labels": {"berth.tenant": "x"}}, 400),
                          ({"policy": {"network": "host"}}, 403), ({"policy": "no-such"}, 404), ({"policy": {"devices": ["/dev/kvm"]}}, 403),
+                         ({"policy": {"limits": {"pids": 5000}}}, 403), ({"policy": {"limits": {"pids": "unlimited"}}}, 403),
+                         ({"policy": {"limits": {"open_files": "unlimited"}}}, 403),
                          ({"env": {"A=B": "x"}}, 400), ({"idle_seconds": 0}, 400), ([], 400)):
         got, told = ask(server, "POST", "/v1/sandboxes", wish)
         assert got in (status, 400) and got != 201, (wish, got, told)

@@ -50,7 +50,11 @@ Status within_ceiling(const policy::Policy& asked)
     if (!most) return std::unexpected(most.error());
     if (asked.nested_namespaces)
         return fail(Code::Denied, "nested namespaces cannot be had through the server");
-    if (asked.limits.pids > most->limits.pids || asked.limits.open_files > most->limits.open_files)
+    // None at all is more than any: "unlimited" lifts the usual one.
+    const auto more = [](const auto& wanted, const auto& usual) {
+        return usual && (!wanted || *wanted > *usual);
+    };
+    if (more(asked.limits.pids, most->limits.pids) || more(asked.limits.open_files, most->limits.open_files))
         return fail(Code::Denied,
                     "more processes or open files than the usual cannot be had through the server");
     return {};

@@ -210,6 +210,18 @@ void add_command(sys::StepList& list, const NarrowStart& start, const Streams& s
 
 } // namespace
 
+policy::Policy without_usual_limits(policy::Policy inner, const policy::Limits& outer)
+{
+    const auto usual = policy::preset("sandbox");
+    if (!usual) return inner;
+    const auto lower = [](auto& limit, const auto& by_preset, const auto& around) {
+        if (limit && limit == by_preset && around && *around < *limit) limit = around;
+    };
+    lower(inner.limits.pids, usual->limits.pids, outer.pids);
+    lower(inner.limits.open_files, usual->limits.open_files, outer.open_files);
+    return inner;
+}
+
 Status narrow_limits(policy::Policy& inner, const policy::Limits& outer, const Account& user)
 {
     policy::Limits& limits = inner.limits;
@@ -227,7 +239,9 @@ Status narrow_limits(policy::Policy& inner, const policy::Limits& outer, const A
     const bool one_user = user.uid != 0 && inner.privileges == policy::Privileges::None;
     if (limits.pids && limits.pids != outer.pids && !one_user)
         return refuse("processes", ", or for a user without privileges");
+    // It is started from outside, so nothing of the sandbox's comes with it by itself.
     if (!limits.open_files) limits.open_files = outer.open_files;
+    if (!limits.pids) limits.pids = outer.pids;
     return {};
 }
 

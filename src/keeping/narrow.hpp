@@ -17,6 +17,10 @@
 
 namespace berth::keeping {
 
+/// Every preset has a limit of processes and of open files. One that only the preset says is not asked for:
+/// where the sandbox has less, that is the command's.
+[[nodiscard]] policy::Policy without_usual_limits(policy::Policy inner, const policy::Limits& outer);
+
 /// Groups have the limits of the whole sandbox. What one command alone can be held to, or what holds around
 /// it anyway, is taken; the rest is refused by name.
 [[nodiscard]] Status narrow_limits(policy::Policy& inner, const policy::Limits& outer, const Account& user);

@@ -319,8 +319,10 @@ TEST(Exec, TakesANarrowerPolicyAndRefusesAWiderOne)
     const Box box;
     const auto narrow = box.exec({"--policy", "read-only"}, {"sh", "-c", "echo x >/tmp/new"});
     EXPECT_NE(narrow.code, 0);
-    const std::string wide = Place::here().file("wide.json", R"({"version":1,"network":{"mode":"host"}})");
-    EXPECT_EQ(box.exec({"--policy", wide}, {"true"}).code, 125);
+    const std::string wide = Place::here().file("wide.json", R"({"network":"host"})");
+    const auto wider = box.exec({"--policy", wide}, {"true"});
+    EXPECT_EQ(wider.code, 125);
+    EXPECT_THAT(wider.err, HasSubstr("wider"));
 }
 
 } // namespace

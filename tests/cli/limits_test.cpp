@@ -212,6 +212,16 @@ TEST(Limit, OfOneCommandIsHeldOrRefused)
     EXPECT_EQ(with(R"("open_files": 32)", "ulimit -n").out, "32\n");
     EXPECT_EQ(with(R"("open_files": "unlimited")", "ulimit -n").out, "64\n")
         << "the sandbox's holds around it";
+    const Box few({"--pids", "32"});
+    const auto unlimited = Place::here().file("p.json", R"({"limits": {"pids": "unlimited"}})");
+    const auto told =
+        few.exec({"--policy", unlimited}, {"awk", "/^Max processes/ {print $3}", "/proc/self/limits"});
+    EXPECT_EQ(told.out, "32\n") << told.err << "without a group it is all that holds";
+    const auto usual =
+        few.exec({"--policy", "read-only"}, {"awk", "/^Max processes/ {print $3}", "/proc/self/limits"});
+    EXPECT_EQ(usual.out, "32\n") << usual.err << "a preset's limit is nobody's word";
+    const auto more = Place::here().file("p.json", R"({"limits": {"pids": 40}})");
+    EXPECT_THAT(few.exec({"--policy", more}, {"true"}).err, HasSubstr("wider"));
     for (const char* one :
          {R"("memory": "32MiB")", R"("cpus": 0.5)", R"("disk": "1MiB")", R"("wall_time": "1s")"}) {
         const auto refused = with(R"("open_files": 64, )" + std::string(one), "echo ran");

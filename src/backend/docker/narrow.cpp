@@ -63,7 +63,9 @@ Status Sandbox::check_policy(const ExecSpec& spec, const keeping::Account& user)
                     "a policy of a single command needs berth's keeper as the first process of the "
                     "container: this one was made by somebody else");
     if (!spec.policy) return {};
-    return policy::check_narrower(*spec.policy, instance_.spec.policy, roots_of(instance_.spec, user));
+    const auto& outer = instance_.spec.policy;
+    return policy::check_narrower(keeping::without_usual_limits(*spec.policy, outer.limits), outer,
+                                  roots_of(instance_.spec, user));
 }
 
 Status Sandbox::start_in_walls(const ExecSpec& spec, const keeping::Account& user,
@@ -76,6 +78,7 @@ Status Sandbox::start_in_walls(const ExecSpec& spec, const keeping::Account& use
             "the control group of the container cannot be entered from here, so a command with walls of its "
             "own would be outside its limits");
     policy::Policy inner = spec.policy.value_or(instance_.spec.policy);
+    if (spec.policy) inner = keeping::without_usual_limits(std::move(inner), instance_.spec.policy.limits);
     if (spec.policy) BERTH_CHECK(keeping::narrow_limits(inner, instance_.spec.policy.limits, user));
     // The engine counts the processes of the whole container.
     if (inner.limits.pids == instance_.spec.policy.limits.pids) inner.limits.pids.reset();

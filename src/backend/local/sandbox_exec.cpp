@@ -22,6 +22,7 @@
 #include "core/exec_programs.hpp"
 #include "keeper/wire_program.hpp"
 #include "keeping/exec_logs.hpp"
+#include "keeping/narrow.hpp"
 #include "policy/target.hpp"
 #include "sys/remove_tree.hpp"
 #include "sys/sandbox_files_resolve.hpp"
@@ -180,9 +181,11 @@ Status Sandbox::exec(const ExecSpec& wanted, UniqueFd* attendance)
             if (!home && home.error().code == Code::NotFound) spec.cwd = "/";
         }
     }
-    if (spec.policy)
-        BERTH_CHECK(
-            policy::check_narrower(*spec.policy, prepared_->spec.policy, roots_of(prepared_->spec, user)));
+    if (spec.policy) {
+        const auto& outer = prepared_->spec.policy;
+        spec.policy = keeping::without_usual_limits(*std::move(spec.policy), outer.limits);
+        BERTH_CHECK(policy::check_narrower(*spec.policy, outer, roots_of(prepared_->spec, user)));
+    }
     // Held until the keeper has it: whoever freezes or ends it in good order waits for that.
     BERTH_TRY(const auto turn, Turn::take(directory_.get(), Turn::Kind::Start));
     if (!alive()) return fail(Code::Unavailable, "the keeper of {} is gone", native_);

@@ -88,11 +88,17 @@ Status remove(const std::string& root, const Known& volume)
 {
     BERTH_TRY(const auto all, open_root(root));
     const std::string trash = volume.directory + std::string(kTrash);
-    if (::renameat(all.get(), volume.directory.c_str(), all.get(), trash.c_str()) != 0 && errno != ENOENT)
-        return fail_errno("removing volume '{}'", printable(volume.name, 60));
-    if (auto gone = sys::remove_tree(all.get(), trash); !gone)
+    const auto empty_trash = [&]() -> Status {
+        auto gone = sys::remove_tree(all.get(), trash);
+        if (gone) return {};
         return std::unexpected(std::move(gone).error().while_doing(
             fmt::format("removing the files of volume '{}'", printable(volume.name, 60))));
+    };
+    // What a killed removal left would be in the way of a volume that was made since.
+    BERTH_CHECK(empty_trash());
+    if (::renameat(all.get(), volume.directory.c_str(), all.get(), trash.c_str()) != 0 && errno != ENOENT)
+        return fail_errno("removing volume '{}'", printable(volume.name, 60));
+    BERTH_CHECK(empty_trash());
     if (::unlinkat(all.get(), (volume.directory + std::string(kCard)).c_str(), 0) != 0 && errno != ENOENT)
         return fail_errno("removing volume '{}'", printable(volume.name, 60));
     return {};

@@ -68,5 +68,23 @@ TEST_F(VolumesTest, ASharedOneIsTheSameForEveryKeyAndAnyOtherIsNot)
     EXPECT_EQ(known->size(), 3u);
 }
 
+/// Killed behind its first step, and the volume was made again: as a new one, which goes like any other.
+TEST_F(VolumesTest, WhatAKilledRemovalLeftIsInNobodysWay)
+{
+    SandboxSpec spec;
+    spec.volumes = {{.name = "data", .target = "/data"}};
+    ASSERT_TRUE(provide(dir_, "key", spec));
+    const std::string source = spec.volumes[0].source;
+    ASSERT_TRUE(std::filesystem::create_directory(source + "/old"));
+    std::filesystem::rename(source, source + ".removed");
+    ASSERT_TRUE(provide(dir_, "key", spec));
+    EXPECT_TRUE(std::filesystem::is_empty(source));
+    ASSERT_TRUE(std::filesystem::create_directory(source + "/new"));
+
+    const auto removed = remove(dir_, list(dir_)->front());
+    EXPECT_TRUE(removed) << removed.error().line();
+    EXPECT_TRUE(std::filesystem::is_empty(dir_));
+}
+
 } // namespace
 } // namespace berth::volumes

@@ -11,7 +11,9 @@
 
 #include <ranges>
 
+#include "base/ids.hpp"
 #include "base/io.hpp"
+#include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 
 namespace berth::image {
@@ -54,6 +56,30 @@ Status clear_name(int directory, const std::string& path)
     if (::unlinkat(directory, name_in(path), 0) == 0 || errno == ENOENT) return {};
     if (errno == EISDIR) return in_the_way("a directory is in the way", path);
     return fail_errno("replacing {}", printable(path));
+}
+
+Status fill_file(TarReader& reader, int file, const std::string& path, const TarEntry& entry)
+{
+    std::int64_t end = 0;
+    for (;;) {
+        BERTH_TRY(const auto block, reader.block());
+        if (!block) break;
+        if (block->offset != end && ::lseek(file, block->offset, SEEK_SET) < 0)
+            return fail_errno("writing {}", printable(path));
+        if (auto put = write_all(file, block->bytes); !put)
+            return std::unexpected(std::move(put).error().while_doing("writing " + printable(path)));
+        end = block->offset + static_cast<std::int64_t>(block->bytes.size());
+    }
+    // What is missing at its end is a hole.
+    if (entry.size > end && ::ftruncate(file, entry.size) != 0)
+        return fail_errno("writing {}", printable(path));
+    if (entry.mtime) {
+        const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, *entry.mtime};
+        (void)::futimens(file, &times[0]); // a date no file system knows is not worth a failure
+    }
+    if (::fchmod(file, extracted_mode(entry.mode, false)) != 0)
+        return fail_errno("setting the mode of {}", printable(path));
+    return {};
 }
 
 } // namespace
@@ -150,32 +176,26 @@ Status ArchiveWriter::make_directory(const std::string& path, unsigned mode)
     return {};
 }
 
+/// What is there under its name keeps it until the new one is whole: a disk that is full, or the end of us,
+/// must not cost both.
 Status ArchiveWriter::make_file(TarReader& reader, const std::string& path, const TarEntry& entry)
 {
+    constexpr int kFresh = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
     BERTH_TRY(const auto above, parent(path));
-    BERTH_CHECK(clear_name(above.get(), path));
-    const UniqueFd file(::openat(above.get(), name_in(path),
-                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600));
+    std::string name = name_in(path);
+    UniqueFd file(::openat(above.get(), name.c_str(), kFresh, 0600));
+    if (!file && errno == EEXIST) {
+        name = ".berth-" + random_hex(8);
+        file.reset(::openat(above.get(), name.c_str(), kFresh, 0600));
+    }
     if (!file) return fail_errno("creating {}", printable(path));
-    std::int64_t end = 0;
-    for (;;) {
-        BERTH_TRY(const auto block, reader.block());
-        if (!block) break;
-        if (block->offset != end && ::lseek(file.get(), block->offset, SEEK_SET) < 0)
-            return fail_errno("writing {}", printable(path));
-        if (auto put = write_all(file.get(), block->bytes); !put)
-            return std::unexpected(std::move(put).error().while_doing("writing " + printable(path)));
-        end = block->offset + static_cast<std::int64_t>(block->bytes.size());
+    ScopeExit undo([&] { ::unlinkat(above.get(), name.c_str(), 0); });
+    BERTH_CHECK(fill_file(reader, file.get(), path, entry));
+    if (name != name_in(path) && ::renameat(above.get(), name.c_str(), above.get(), name_in(path)) != 0) {
+        if (errno == EISDIR) return in_the_way("a directory is in the way", path);
+        return fail_errno("replacing {}", printable(path));
     }
-    // What is missing at its end is a hole.
-    if (entry.size > end && ::ftruncate(file.get(), entry.size) != 0)
-        return fail_errno("writing {}", printable(path));
-    if (entry.mtime) {
-        const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, *entry.mtime};
-        (void)::futimens(file.get(), &times[0]); // a date no file system knows is not worth a failure
-    }
-    if (::fchmod(file.get(), extracted_mode(entry.mode, false)) != 0)
-        return fail_errno("setting the mode of {}", printable(path));
+    undo.dismiss();
     return {};
 }
 

@@ -1,8 +1,13 @@
 // Archives of an enemy: each rule of archive_check, and what an unpacker meets on disk.
 
+#include <sys/resource.h>
+
+#include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/scope_exit.hpp"
 #include "image/archive_writer.hpp"
 #include "unit/image/box.hpp"
 
@@ -221,6 +226,41 @@ TEST(ArchiveWriterTest, GivesHarmlessModes)
     EXPECT_EQ(box.stat("dir").st_mode & 07777, 0755u);
     EXPECT_EQ(box.stat("shut").st_mode & 07777, 0700u);
     EXPECT_EQ(box.stat("plain").st_uid, ::geteuid());
+}
+
+/// As on a disk that is full: neither the new file nor a part of it.
+TEST(Archive, WhatCannotBeWrittenCostsNoFileThatWasThere)
+{
+    const Box box;
+    ASSERT_TRUE(put(box, RawTar().file("old", "kept").done()));
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const std::string large(64u << 10, 'x');
+    const UniqueFd replaced = as_file(RawTar().file("old", large).done());
+    const UniqueFd fresh = as_file(RawTar().file("new", large).done());
+    const auto write = [&](int archive) -> Status {
+        BERTH_TRY(auto members, check_archive(archive, {}));
+        ::lseek(archive, 0, SEEK_SET);
+        ArchiveWriter writer(box.dest.get(), std::move(members));
+        return writer.write(archive, {});
+    };
+    {
+        const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+        const rlimit small{.rlim_cur = 4096, .rlim_max = before.rlim_max};
+        ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+        ScopeExit restore([&] {
+            ::setrlimit(RLIMIT_FSIZE, &before);
+            std::signal(SIGXFSZ, handler);
+        });
+        EXPECT_FALSE(write(replaced.get()));
+        EXPECT_FALSE(write(fresh.get()));
+    }
+    EXPECT_EQ(box.read("old"), "kept");
+    EXPECT_THAT(*list_names(box.dest.get()), testing::ElementsAre("old"));
+    ::lseek(replaced.get(), 0, SEEK_SET);
+    ASSERT_TRUE(write(replaced.get()));
+    EXPECT_EQ(box.read("old"), large);
+    EXPECT_THAT(*list_names(box.dest.get()), testing::ElementsAre("old"));
 }
 
 } // namespace

@@ -92,7 +92,8 @@ public:
     [[nodiscard]] virtual Result<std::uint64_t> append(std::vector<LedgerEvent> events) = 0;
     [[nodiscard]] virtual Result<std::vector<LedgerEvent>> ledger(const LedgerQuery& query) = 0;
 
-    /// The payload must be on disk before: a record without one would be a lie.
+    /// The payload must be on disk before: a record without one would be a lie. Its sandbox, if it is there,
+    /// names it as its latest from then on, in the same write; an internal one it does not.
     [[nodiscard]] virtual Status add_snapshot(SnapshotRecord snapshot, std::vector<LedgerEvent> events) = 0;
     [[nodiscard]] virtual Result<std::optional<SnapshotRecord>> find_snapshot(const std::string& id) = 0;
     /// Of one sandbox, newest first; of all when `sandbox` is empty. Internal ones too.

@@ -139,6 +139,7 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
     answer.notes = std::move(taken->notes);
     Events told;
     if (!wish.internal) told.push_back(events::snapshotted(made));
+    // In one write with what its sandbox is made anew from: killed in between, that would be an older one.
     if (auto added = co_await stored([&](Store& store) { return store.add_snapshot(made, told); }); !added)
         co_return std::unexpected(co_await undo(std::move(added).error()));
     hooks::kill_point("snapshot recorded");

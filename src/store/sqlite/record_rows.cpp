@@ -154,8 +154,25 @@ Status insert_record(Connection& db, const SandboxRecord& record)
     return named_conflict(row.run(), record);
 }
 
-Status update_record(Connection& db, const SandboxRecord& record, std::uint64_t before)
+namespace {
+
+/// Whoever changes a record may have read it long ago (a snapshot takes minutes), and uses are written beside
+/// him: none of them is taken back.
+Status keep_use(Connection& db, SandboxRecord& record)
 {
+    BERTH_TRY(auto row, db.prepare("SELECT last_used FROM sandbox WHERE id=?"));
+    BERTH_TRY(const bool found, row.bind(record.id()).step());
+    if (!found || wall_time(row.number(0)) <= record.last_used) return {};
+    record.last_used = wall_time(row.number(0));
+    record.due = record.deadline();
+    return {};
+}
+
+} // namespace
+
+Status update_record(Connection& db, SandboxRecord& record, std::uint64_t before)
+{
+    BERTH_CHECK(keep_use(db, record));
     BERTH_TRY(auto row,
               db.prepare("UPDATE sandbox SET version=?, key=?, name=?, backend=?, native=?, state=?, "
                          "live=?, generation=?, spec=?, spec_hash=?, snapshot=?, superseded_by=?, "
@@ -168,6 +185,12 @@ Status update_record(Connection& db, const SandboxRecord& record, std::uint64_t 
     if (db.changes() != 1)
         return fail(Code::Conflict, "sandbox {} was changed by somebody else", record.id());
     return {};
+}
+
+Status set_latest_snapshot(Connection& db, const std::string& id, const std::string& snapshot)
+{
+    BERTH_TRY(auto row, db.prepare("UPDATE sandbox SET snapshot=?, version=version+1 WHERE id=?"));
+    return row.bind(snapshot).bind(id).run();
 }
 
 /// Whoever used it may have read its record long ago: when it is due only the row knows.

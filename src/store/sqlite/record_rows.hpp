@@ -15,8 +15,10 @@ namespace berth::store {
 [[nodiscard]] Result<SandboxSpec> read_kept(const std::string& text, const std::string& whose);
 
 [[nodiscard]] Status insert_record(Connection& db, const SandboxRecord& record);
-/// Conflict when its version is not `before`.
-[[nodiscard]] Status update_record(Connection& db, const SandboxRecord& record, std::uint64_t before);
+/// Conflict when its version is not `before`. `record` is told of a later use that its row knows.
+[[nodiscard]] Status update_record(Connection& db, SandboxRecord& record, std::uint64_t before);
+/// Whoever has read it before must read it again. One that is not there is no error.
+[[nodiscard]] Status set_latest_snapshot(Connection& db, const std::string& id, const std::string& snapshot);
 [[nodiscard]] Status touch_record(Connection& db, const std::string& id, WallTime used);
 [[nodiscard]] Result<std::optional<SandboxRecord>> find_record(Connection& db, const std::string& id);
 [[nodiscard]] Result<std::optional<SandboxRecord>> find_key_record(Connection& db, const std::string& key);

@@ -256,8 +256,16 @@ Result<std::vector<LedgerEvent>> SqliteStore::ledger(const LedgerQuery& query)
 
 Status SqliteStore::add_snapshot(SnapshotRecord snapshot, std::vector<LedgerEvent> events)
 {
-    BERTH_CHECK(write([&](Connection& db) { return insert_snapshot(db, snapshot); }, events));
+    BERTH_CHECK(write(
+        [&](Connection& db) -> Status {
+            BERTH_CHECK(insert_snapshot(db, snapshot));
+            return snapshot.internal ? Status{} : set_latest_snapshot(db, snapshot.sandbox, snapshot.id);
+        },
+        events));
     copies_.keep(snapshot);
+    if (snapshot.internal) return {};
+    const auto of = find(snapshot.sandbox);
+    if (of && *of && (*of)->damage.empty()) copies_.keep(**of);
     return {};
 }
 

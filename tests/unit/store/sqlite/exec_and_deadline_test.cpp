@@ -311,5 +311,39 @@ TEST_F(StoreRows, TheOwnerStaysTheSame)
     EXPECT_EQ(store_->owner(), owner);
 }
 
+/// A snapshot takes minutes, and commands run meanwhile.
+TEST_F(StoreRows, WhoChangesARecordThatHeReadLongAgoTakesNoUseBack)
+{
+    auto wanted = record();
+    wanted.retention.idle = 300s;
+    const auto box = *store_->insert(wanted, {});
+    ASSERT_TRUE(store_->touch(box.id(), at(200)));
+    auto changed = box;
+    changed.spec.labels["team"] = "blue";
+    const auto updated = store_->update(changed, {});
+    ASSERT_TRUE(updated) << updated.error().line();
+    EXPECT_EQ(updated->last_used, at(200));
+    EXPECT_EQ(updated->due, at(500));
+    EXPECT_EQ(**store_->find(box.id()), *updated);
+}
+
+TEST_F(StoreRows, ASnapshotIsTheLatestOfItsSandboxWithTheSameWrite)
+{
+    const auto box = *store_->insert(record(), {});
+    const auto latest = [&] { return (*store_->find(box.id()))->latest_snapshot; };
+    const SnapshotRecord one{.id = "snap_1", .sandbox = box.id(), .kind = "x", .spec = box.spec};
+    ASSERT_TRUE(store_->add_snapshot(one, {}));
+    EXPECT_EQ(latest(), one.id);
+    auto step = one;
+    step.id = "snap_2";
+    step.internal = true;
+    ASSERT_TRUE(store_->add_snapshot(step, {}));
+    EXPECT_EQ(latest(), one.id) << "a step of something else";
+    auto changed = box;
+    changed.spec.labels["team"] = "blue";
+    EXPECT_EQ(store_->update(changed, {}).error().code, Code::Conflict) << "he has not seen the snapshot";
+    EXPECT_EQ(latest(), one.id);
+}
+
 } // namespace
 } // namespace berth::store

@@ -395,6 +395,7 @@ TEST_F(SqliteStoreTest, ANewFileHasTheOwnerAndTheRecordsOfTheLostOne)
         gone.state = State::Destroyed;
         ASSERT_TRUE(s->update(gone, {}));
         ASSERT_TRUE(s->add_snapshot(snapshot, {}));
+        kept.latest_snapshot = snapshot.id;
     }
     struct stat mode{};
     ASSERT_EQ(::stat((dir_ + "/record/" + kept.id()).c_str(), &mode), 0);

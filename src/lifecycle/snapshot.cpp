@@ -143,10 +143,6 @@ Task<Result<SnapshotAnswer>> Lifecycle::take(SandboxRecord record, SnapshotWish 
     if (auto added = co_await stored([&](Store& store) { return store.add_snapshot(made, told); }); !added)
         co_return std::unexpected(co_await undo(std::move(added).error()));
     hooks::kill_point("snapshot recorded");
-    if (!wish.internal) {
-        record.latest_snapshot = made.id;
-        BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.update(record, {}); }));
-    }
     co_return answer;
 }
 
@@ -212,6 +208,10 @@ Task<Result<Acquired>> Lifecycle::restore(std::string ref, RestoreWish wish)
     BERTH_CO_TRY(const auto old, co_await stored([&](Store& s) { return s.find(snapshot.sandbox); }));
     if (old && old->live() && !wish.as_new && !own) {
         BERTH_CO_TRY(auto held, co_await find_locked(old->id()));
+        // While we waited for whoever removed it, say: what is destroyed does not run again.
+        if (!held.record.live())
+            co_return fail(Code::Conflict, "sandbox {} is gone, or another has its key, by now: try again",
+                           held.record.id());
         if (held.record.state == State::Attached)
             co_return fail(Code::Denied, "sandbox {} is borrowed and cannot be replaced", held.record.id());
         Acquired answer{.tier = Tier::Restored, .snapshot = snapshot.id};
@@ -354,8 +354,13 @@ Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
         record.native = record.spec.id;
         record.retention = source.retention;
         record.created = record.changed = record.last_used = clock_.now();
-        BERTH_CO_TRY(const auto own, co_await lock(record.id()));
-        BERTH_CO_TRY(record, co_await stored([&](Store& store) { return store.insert(record, {}); }));
+        const auto own = co_await lock(record.id());
+        if (!own) failed = std::unexpected(own.error());
+        if (!own) break;
+        auto recorded = co_await stored([&](Store& store) { return store.insert(record, {}); });
+        if (!recorded) failed = std::unexpected(std::move(recorded).error());
+        if (!failed) break;
+        record = *std::move(recorded);
         hooks::kill_point("fork recorded");
         auto made = co_await make_instance(record, *from);
         if (!made) {
@@ -365,8 +370,9 @@ Task<Result<ForkAnswer>> Lifecycle::fork(std::string ref, ForkWish wish)
         hooks::kill_point("fork made");
         Events told{events::created(*made), events::started(*made)};
         told.front().data["fork_of"] = source.id();
-        BERTH_CO_TRY(auto usable, co_await change(*std::move(made), Transition::Usable, std::move(told)));
-        answer.forks.push_back(std::move(usable));
+        auto usable = co_await change(*made, Transition::Usable, std::move(told));
+        if (!usable) failed = std::unexpected(usable.error());
+        answer.forks.push_back(usable ? *std::move(usable) : *std::move(made)); // which goes with the others
     }
     // The forks hold the layers now.
     auto dropped = co_await drop(taken.record, "fork done");

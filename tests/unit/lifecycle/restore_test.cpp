@@ -1,6 +1,13 @@
 // A snapshot that was made in one place and is restored in another.
 
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
 #include "place.hpp"
+#include "store/sqlite/connection.hpp"
 
 namespace berth {
 namespace {
@@ -105,6 +112,50 @@ TEST_F(Restore, WhatWasNeverFinishedIsFinishedOnTheOtherBackend)
     const auto used = run_task(one->lifecycle->use(record.id()));
     ASSERT_TRUE(used) << used.error().line();
     EXPECT_EQ(there_->instances.at(used->record.native).from, snapshot.id);
+}
+
+TEST_F(Restore, OfOneThatIsRemovedMeanwhileDoesNotBringItsIdBack)
+{
+    auto one = process();
+    const auto snapshot = taken(*one);
+    auto removing = KeyLock::try_take(data_ + "/lock", "key:demo");
+    ASSERT_TRUE(removing && *removing);
+    const UniqueFd opened(::inotify_init1(IN_CLOEXEC));
+    ASSERT_GE(::inotify_add_watch(opened.get(), (data_ + "/lock").c_str(), IN_OPEN), 0);
+    std::optional<Result<Acquired>> answer;
+    std::jthread waits([&] { answer.emplace(run_task(one->lifecycle->restore(snapshot.id, {}))); });
+    std::array<char, 4096> event{};
+    EXPECT_GT(::read(opened.get(), event.data(), event.size()), 0)
+        << "it has seen it alive, and asks for the lock";
+    auto record = **one->store->find(snapshot.sandbox);
+    record.state = State::Destroyed;
+    EXPECT_TRUE(one->store->update(record, {}));
+    removing->reset();
+    waits.join();
+    ASSERT_FALSE(*answer);
+    EXPECT_EQ(answer->error().code, Code::Conflict);
+    EXPECT_EQ((*one->store->find(snapshot.sandbox))->state, State::Destroyed);
+}
+
+/// A disk that is full in the middle, say.
+TEST_F(Restore, ForksOfWhichOneCannotBeRecordedAreNone)
+{
+    auto one = process();
+    must(run_task(one->lifecycle->acquire(wish("demo"))));
+    auto db = store::Connection::open(data_ + "/store.db");
+    ASSERT_TRUE(db);
+    for (const std::string when : {"INSERT ON sandbox WHEN NEW.name='try-2'",
+                                   "UPDATE ON sandbox WHEN NEW.name='try-2' AND NEW.state='running'"}) {
+        ASSERT_TRUE(db->execute(
+            ("CREATE TRIGGER full BEFORE " + when + " BEGIN SELECT RAISE(ABORT, 'full'); END").c_str()));
+        EXPECT_FALSE(run_task(one->lifecycle->fork("demo", {.count = 3, .name = "try"})));
+        EXPECT_EQ(world_->instances.size(), 1u) << when;
+        EXPECT_EQ(one->store->list({})->size(), 1u) << when;
+        EXPECT_THAT(*one->store->snapshots({}), IsEmpty()) << when;
+        ASSERT_TRUE(db->execute("DROP TRIGGER full"));
+    }
+    const auto forked = run_task(one->lifecycle->fork("demo", {.count = 3, .name = "try"}));
+    EXPECT_TRUE(forked) << forked.error().line();
 }
 
 } // namespace

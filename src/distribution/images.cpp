@@ -26,6 +26,7 @@ using image::oci::Descriptor;
 constexpr Bytes kLargestImage = 16_GiB; // of what is sent
 constexpr std::string_view kImage = "image-";
 constexpr std::string_view kName = "name-";
+constexpr std::string_view kCard = ".json";
 constexpr std::string_view kFetch = "fetch-"; // while it comes
 
 bool is_index(const Registry::Document& document)
@@ -136,7 +137,7 @@ Result<std::uint64_t> copy_in(int source, bool directory, int dir, const std::st
 
 std::string name_file(const Reference& reference)
 {
-    return fmt::format("{}{}.json", kName, sha256_hex(reference.text()));
+    return fmt::format("{}{}{}", kName, sha256_hex(reference.text()), kCard);
 }
 
 } // namespace
@@ -280,7 +281,8 @@ Result<std::vector<KeptImage>> Images::list() const
     if (!readable) return fail_errno("opening {}", cache_.path());
     BERTH_TRY(const auto names, list_names(readable.get()));
     for (const auto& name : names) {
-        if (!name.starts_with(kName)) continue;
+        // One that somebody was killed while writing has an ending more.
+        if (!name.starts_with(kName) || !name.ends_with(kCard)) continue;
         BERTH_TRY(const auto text, read_file_at(cache_.dir(), name));
         BERTH_TRY(const auto document, json::parse(text));
         BERTH_TRY(const auto full, json::Reader(document).at("name"));
@@ -312,7 +314,11 @@ Status Images::remove(const KeptImage& image) const
     BERTH_TRY(const auto left, list());
     for (const auto& one : left)
         if (one.digest == image.digest && !one.name.empty()) return {};
-    return sys::remove_tree(cache_.dir(), std::string(kImage) + image.digest);
+    const std::string files = std::string(kImage) + image.digest;
+    // First what says that it is whole: killed on the way, it is not there, and not there in part.
+    if (::unlinkat(cache_.dir(), (files + "/ready").c_str(), 0) != 0 && errno != ENOENT)
+        return fail_errno("removing image {}", image.digest);
+    return sys::remove_tree(cache_.dir(), files);
 }
 
 Status Images::sweep() const
@@ -322,6 +328,10 @@ Status Images::sweep() const
     BERTH_TRY(const auto names, list_names(readable.get()));
     constexpr std::string_view kEnd = ".tmp";
     for (const auto& name : names) {
+        if (name.starts_with(kImage)) { // whole, or left by a removal
+            BERTH_TRY(const auto ready, cache_.find(name));
+            if (!ready) BERTH_CHECK(sys::remove_tree(cache_.dir(), name));
+        }
         if (!name.starts_with(kFetch) || !name.ends_with(kEnd)) continue;
         BERTH_TRY([[maybe_unused]] const bool removed,
                   cache_.remove_unfinished(name.substr(0, name.size() - kEnd.size())));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -56,6 +57,18 @@ void count(Extent& extent, const Record& r)
     const bool unknown = r.kind == Kind::Gap && r.length == keeper::kLengthUnknown;
     if (stream >= 0 && !unknown) extent.bytes[stream] = std::max(extent.bytes[stream], r.offset + r.length);
 }
+
+/// Nothing of before is left in it.
+Status begin_again(int index)
+{
+    keeper::IndexHead fresh{};
+    fresh.magic = keeper::kIndexMagic;
+    if (::ftruncate(index, 0) != 0) return fail_errno("emptying the index of an exec log");
+    return write_at(index, &fresh, sizeof fresh, 0);
+}
+
+/// It can be read, and no keeper would have written it.
+bool is_damaged(const Error& error) { return error.code == Code::Internal && !error.sys; }
 
 } // namespace
 
@@ -135,23 +148,37 @@ Result<bool> ExecLog::closed() const
     return !found.empty() && found.front().kind == Kind::Closed;
 }
 
+/// A machine that goes down may tear the end of an index, or all of it: that costs what it told, and not the
+/// sandbox, which would not start again otherwise.
 Status ExecLog::repair(WallTime now)
 {
     BERTH_TRY(const std::uint64_t index_size, size_of(index_.get(), "index"));
+    bool torn = false; // with its head it is lost which bytes there are
     if (index_size < sizeof(keeper::IndexHead)) {
         // The keeper died before it wrote the head, or while it did: nothing else can be there.
-        keeper::IndexHead fresh{};
-        fresh.magic = keeper::kIndexMagic;
-        BERTH_CHECK(write_at(index_.get(), &fresh, sizeof fresh, 0));
+        BERTH_CHECK(begin_again(index_.get()));
+    } else if (const auto found = head(); !found) {
+        if (!is_damaged(found.error())) return std::unexpected(found.error());
+        torn = true;
+        BERTH_CHECK(begin_again(index_.get()));
     }
-    BERTH_CHECK(head());
 
     Extent extent;
-    for (;;) {
-        BERTH_TRY(const auto some, records(extent.records, 1024));
-        if (some.empty()) break;
-        for (const Record& r : some) count(extent, r);
+    for (std::size_t at_once = 1024;;) {
+        const auto some = records(extent.records, at_once);
+        if (!some && !is_damaged(some.error())) return std::unexpected(some.error());
+        if (!some && at_once == 1) break;
+        if (!some) {
+            at_once = 1; // those before the damaged one
+            continue;
+        }
+        if (some->empty()) break;
+        for (const Record& r : *some) count(extent, r);
     }
+    // What stands behind them was torn, by the machine or by the death of the keeper.
+    if (index_size > keeper::record_at(extent.records) &&
+        ::ftruncate(index_.get(), static_cast<off_t>(keeper::record_at(extent.records))) != 0)
+        return fail_errno("cutting off the index of an exec log");
     if (extent.closed) return {};
 
     const auto append = [&](Kind kind, std::uint64_t offset, std::uint32_t length, int status) -> Status {
@@ -167,7 +194,10 @@ Status ExecLog::repair(WallTime now)
         return {};
     };
     if (!extent.started) BERTH_CHECK(append(Kind::Start, 0, 0, 0));
-    for (int s = 0; s < (terminal() ? 1 : 2); ++s) {
+    if (torn)
+        BERTH_CHECK(append(Kind::Gap, 0, keeper::kLengthUnknown,
+                           static_cast<int>(terminal() ? Kind::Pty : Kind::Out)));
+    for (int s = 0; !torn && s < (terminal() ? 1 : 2); ++s) {
         BERTH_TRY(const std::uint64_t size, size_of(streams_[s].get(), kStreamNames[s]));
         const Kind kind = terminal() ? Kind::Pty : s == 0 ? Kind::Out : Kind::Err;
         for (std::uint64_t at = extent.bytes[s]; at < size;) {

@@ -49,7 +49,8 @@ public:
     [[nodiscard]] Result<bool> closed() const;
 
     /// After the keeper's death, and only then: a record for the bytes beyond the last one (they
-    /// are real), `exit` with status unknown, `closed`. Idempotent; a killed repair is continued.
+    /// are real), `exit` with status unknown, `closed`. Idempotent; a killed repair is continued. What a
+    /// machine that went down tore is cut off; with a torn head all of it is a gap.
     [[nodiscard]] Status repair(WallTime now);
 
     /// Bytes and records to the disk. Before the exit is committed to a store; the keeper never does.

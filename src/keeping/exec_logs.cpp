@@ -39,8 +39,7 @@ Result<ExecLog> open_log(int directory, const std::string& exec, ExecLog::Access
 Status finish_log(int directory, const std::string& exec)
 {
     BERTH_TRY(auto log, open_log(directory, exec, ExecLog::Access::Repair));
-    BERTH_TRY(const bool closed, log.closed());
-    if (closed) return {};
+    if (const auto closed = log.closed(); closed && *closed) return {}; // a damaged one is not
     return log.repair(system_clock().now());
 }
 

@@ -34,8 +34,7 @@ Status settle_log(const StateDir& state, const std::string& native, const std::s
 {
     BERTH_TRY(const auto directory, open_instance(state, native));
     BERTH_TRY(const auto log, open_log(directory.get(), exec));
-    BERTH_TRY(const bool closed, log.closed());
-    if (closed) {
+    if (const auto closed = log.closed(); closed && *closed) { // a damaged one is not
         BERTH_CHECK(log.sync());
         return keeping::trim_logs_after(directory.get(), exec);
     }

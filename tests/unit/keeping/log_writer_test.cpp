@@ -41,6 +41,13 @@ protected:
             out.insert(out.end(), some->begin(), some->end());
         }
     }
+    /// As a machine leaves it that goes down.
+    void tear(std::uint64_t at, const std::string& bytes) const
+    {
+        const UniqueFd index(::open((path_ + "/index").c_str(), O_WRONLY | O_CLOEXEC));
+        ASSERT_EQ(::pwrite(index.get(), bytes.data(), bytes.size(), static_cast<off_t>(at)),
+                  static_cast<ssize_t>(bytes.size()));
+    }
     std::string path_;
     UniqueFd directory_;
 };
@@ -239,6 +246,43 @@ TEST_F(Log, OfAnUnknownGapIsRepaired)
     ASSERT_EQ(events.size(), 5u);
     EXPECT_EQ(events[2].bytes, "x");
     EXPECT_EQ(events[4].kind, Kind::Closed);
+}
+
+TEST_F(Log, ThatIsTornIsCutOffAndTellsWhatIsLeftOfIt)
+{
+    auto writer = begin();
+    ASSERT_TRUE(writer.start(1));
+    ASSERT_TRUE(writer.output(keeper::Kind::Out, "abc"));
+    ASSERT_TRUE(writer.output(keeper::Kind::Out, "def"));
+    ASSERT_TRUE(writer.exit(0));
+    tear(keeper::record_at(2), std::string(sizeof(keeper::Record), '\xff'));
+    tear(keeper::record_at(3), std::string(2 * sizeof(keeper::Record), '\0'));
+    auto log = *ExecLog::open(directory_.get(), ExecLog::Access::Repair);
+    const auto repaired = log.repair(system_clock().now());
+    ASSERT_TRUE(repaired) << repaired.error().line();
+    EXPECT_TRUE(log.closed().value_or(false));
+    const auto events = all();
+    ASSERT_EQ(events.size(), 4u);
+    EXPECT_EQ(events[1].bytes, "abcdef") << "they are in the file";
+    EXPECT_FALSE(events[2].status.known()) << "nobody knows how it ended";
+    EXPECT_EQ(events[3].kind, Kind::Closed);
+}
+
+TEST_F(Log, WithATornHeadIsAGap)
+{
+    auto writer = begin();
+    ASSERT_TRUE(writer.start(1));
+    ASSERT_TRUE(writer.output(keeper::Kind::Out, "abc"));
+    tear(0, std::string(sizeof(keeper::IndexHead), '\0'));
+    auto log = *ExecLog::open(directory_.get(), ExecLog::Access::Repair);
+    const auto repaired = log.repair(system_clock().now());
+    ASSERT_TRUE(repaired) << repaired.error().line();
+    ASSERT_TRUE(log.repair(system_clock().now())) << "which changes nothing";
+    const auto events = all();
+    ASSERT_EQ(events.size(), 4u);
+    EXPECT_EQ(events[1].kind, Kind::Gap);
+    EXPECT_FALSE(events[2].status.known());
+    EXPECT_EQ(events[3].kind, Kind::Closed);
 }
 
 TEST_F(Log, OfATerminalHasOneStream)

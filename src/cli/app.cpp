@@ -94,11 +94,14 @@ std::optional<int> parse(CLI::App& app, Common& common, int argc, char** argv, i
 
 Result<std::string> state_path(const Common& common)
 {
-    if (common.data.empty()) return local::default_state_path();
-    if (common.data.front() == '/') return common.data;
+    std::string path = common.data;
+    if (path.empty()) {
+        BERTH_TRY(path, local::default_state_path());
+    }
+    if (path.front() == '/') return path;
     char here[4096];
     if (::getcwd(&here[0], sizeof here) == nullptr) return fail_errno("finding the working directory");
-    return fmt::format("{}/{}", &here[0], common.data);
+    return fmt::format("{}/{}", &here[0], path);
 }
 
 int report(const Error& error, const Common& common, std::optional<int> exit)

@@ -200,6 +200,12 @@ TEST(StateDirectory, IsFoundByEnvironmentAndHome)
     struct stat st{};
     ASSERT_EQ(::stat((home + "/deep/er/state").c_str(), &st), 0);
     EXPECT_EQ(st.st_mode & 07777, 0700u);
+    const auto beside =
+        run({.args = {"run", "--", "true"}, .env = {{"BERTH_DATA", "beside"}}, .in_child = [&home] {
+                 (void)!::chdir(home.c_str());
+             }});
+    EXPECT_EQ(beside.code, 0) << beside.err;
+    EXPECT_TRUE(std::filesystem::exists(home + "/beside/template")) << "like --data, from where we are";
     if (!is_root()) {
         EXPECT_EQ(run({.args = {"run", "--", "true"}, .env = {{"BERTH_DATA", ""}, {"HOME", home}}}).code, 0);
         EXPECT_TRUE(std::filesystem::exists(home + "/.local/state/berth/template"));

@@ -33,6 +33,17 @@ protected:
         }
         EXPECT_EQ(found, 1u);
     }
+    /// Ours is stopped, and its engine says of it what one says that was killed as a container ended: that
+    /// something with its id is there. It says so for ever.
+    void block(const std::string& words)
+    {
+        ASSERT_TRUE(berth_->run(berth_->lifecycle().stop("demo", 100ms)));
+        const std::string container = ours();
+        relay_->refuse([=](const std::string& request) {
+            const bool start = request.find("/containers/" + container + "/start") != std::string::npos;
+            return start ? fmt::format(fmt::runtime(words), container) : std::string{};
+        });
+    }
     std::size_t payloads() const
     {
         std::size_t count = 0;
@@ -61,6 +72,46 @@ TEST_F(DockerKilled, WhileItIsStopped)
 {
     kill_at_each([&] { make_kept(); }, [&] { return berth_->run(berth_->lifecycle().stop("demo", 100ms)); },
                  [&] { expect_one(); });
+}
+
+TEST_F(DockerKilled, WhatCanNeverBeStartedAgainGoesOnAsAnother)
+{
+    constexpr auto told = "docker ps -a --format '{{.Names}} {{.Command}} {{.Networks}}' --filter "
+                          "label=berth.sandbox.id; docker inspect --format '{{json .HostConfig}}"
+                          "{{index .Config.Labels \"berth.sandbox.key\"}}' $(docker ps -aq --filter "
+                          "label=berth.sandbox.id)";
+    make_kept();
+    shell("demo", "ln -s note ~/link; chmod 640 ~/note; mkdir -m 700 ~/sub; cp /etc/machine-id ~/sub/id");
+    const auto before = command(told);
+    const auto container = ours();
+    block("task {}: already exists");
+    const auto used = berth_->run(berth_->lifecycle().use("demo"));
+    ASSERT_TRUE(used) << used.error().line();
+    EXPECT_NE(ours(), container);
+    EXPECT_EQ(command(told), before);
+    EXPECT_EQ(shell("demo", "cat ~/link; stat -c '%a %F' ~/note ~/sub; read -r was < ~/sub/id; grep -qx $was "
+                            "/etc/machine-id"),
+              "kept\n640 regular file\n700 directory\n");
+    EXPECT_EQ(count_ours(), "1");
+    // And from there on as ever.
+    ASSERT_TRUE(berth_->run(berth_->lifecycle().stop("demo", 100ms)));
+    reopen();
+    expect_one();
+    clear();
+}
+
+TEST_F(DockerKilled, WhileAContainerGoesOnAsAnother)
+{
+    kill_at_each(
+        [&] {
+            make_kept();
+            block("mkdir /run/task/{}: file exists");
+        },
+        [&] { return berth_->run(berth_->lifecycle().use("demo")); },
+        [&] {
+            expect_one();
+            EXPECT_EQ(count_ours(), "1");
+        });
 }
 
 TEST_F(DockerKilled, WhileItIsStarted)
@@ -151,7 +202,7 @@ TEST_F(DockerKilled, WhileACommandRuns)
     collect();
     auto* const where = *berth_->backend("docker");
     const auto ended =
-        berth_->run(where->wait(Lifecycle::handle(record), exec.id, system_clock().steady() + 10s));
+        berth_->run(where->wait(Lifecycle::handle(record), exec.id, system_clock().steady() + 60s));
     ASSERT_TRUE(ended && *ended) << (ended ? "it runs" : ended.error().line());
     EXPECT_FALSE((*ended)->status.success()) << to_string((*ended)->status);
     EXPECT_EQ(shell("demo", "cat ~/note ~/late"), "kept\nlate\n");
@@ -178,7 +229,7 @@ TEST_F(DockerKilled, WhileACommandIsStarted)
                  [&]() -> Status {
                      ExecSpec exec;
                      exec.argv = {"sh", "-c", "echo ran >> ~/ran"};
-                     exec.timeout = 30s;
+                     exec.timeout = 120s;
                      auto outcome = berth_->run(berth_->exec("demo", std::move(exec), {}));
                      if (!outcome) return std::unexpected(std::move(outcome).error());
                      if (outcome->status.success()) return {};

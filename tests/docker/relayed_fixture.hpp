@@ -119,6 +119,7 @@ protected:
         collect(0);
         EXPECT_EQ(count_ours(), "0");
         EXPECT_EQ(snapshot_images(), "");
+        EXPECT_EQ(command("docker images -aq berth-successor"), "");
         for (const char* part : {"docker", "sandbox", "snapshot", "trash"}) {
             std::error_code missing;
             for (const auto& one : std::filesystem::directory_iterator(this->data_ + "/" + part, missing)) {

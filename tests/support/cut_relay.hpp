@@ -74,6 +74,13 @@ public:
         const std::scoped_lock lock(mutex_);
         before_ = std::move(call);
     }
+    /// From now on each request is asked for by its first line whether it gets through: words are a refusal
+    /// of the engine's.
+    void refuse(std::function<std::string(const std::string&)> words)
+    {
+        const std::scoped_lock lock(mutex_);
+        refuse_ = std::move(words);
+    }
     /// The request that was struck, by now; empty: it never came.
     [[nodiscard]] std::string struck()
     {
@@ -109,6 +116,16 @@ private:
         long asked = kAll;
         long answered = kAll;
     };
+    std::string refusal(const std::string& head)
+    {
+        const std::scoped_lock lock(mutex_);
+        const std::string words = refuse_ ? refuse_(head.substr(0, head.find('\r'))) : std::string{};
+        if (words.empty()) return {};
+        const std::string body = "{\"message\":\"" + words + "\"}\n";
+        return "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: "
+               "close\r\nContent-Length: " +
+               std::to_string(body.size()) + "\r\n\r\n" + body;
+    }
     Doom judge(const std::string& head)
     {
         const std::string line = head.substr(0, head.find('\r'));
@@ -153,8 +170,14 @@ private:
                     continue;
                 }
                 if (n <= 0) return;
-                if (i == 0 && std::exchange(fresh, false))
-                    doom = judge(std::string(piece.data(), static_cast<std::size_t>(n)));
+                if (i == 0 && std::exchange(fresh, false)) {
+                    const std::string head(piece.data(), static_cast<std::size_t>(n));
+                    if (const auto answer = refusal(head); !answer.empty()) {
+                        (void)write_some(client.get(), answer.data(), static_cast<long>(answer.size()));
+                        return;
+                    }
+                    doom = judge(head);
+                }
                 long& left = i == 0 ? doom.asked : doom.answered;
                 left -= n;
                 const long some = i == 0 ? n : std::min<long>(n, bytes);
@@ -190,6 +213,7 @@ private:
     Moment moment_ = Moment::Asked;
     std::function<void()> strike_;
     std::function<void(const std::string&)> before_;
+    std::function<std::string(const std::string&)> refuse_;
     std::string doomed_; ///< the request, while it is on its way and after that
     std::jthread thread_;
 };

@@ -19,6 +19,7 @@ inline constexpr const char* kSpecHash = "berth.sandbox.spec-hash";
 inline constexpr const char* kOwner = "berth.sandbox.owner";
 inline constexpr const char* kCreated = "berth.sandbox.created";
 inline constexpr const char* kGeneration = "berth.sandbox.generation";
+inline constexpr const char* kFormer = "berth.sandbox.former"; ///< the id of the one it goes on from
 inline constexpr const char* kExoKey = "exo.sandbox.key";
 inline constexpr const char* kExoHash = "exo.sandbox.spec-hash";
 inline constexpr const char* kExoPid = "exo.sandbox.owner-pid";

@@ -8,6 +8,7 @@
 #include "backend/docker/inspect.hpp"
 #include "backend/docker/own_container.hpp"
 #include "backend/docker/snapshot.hpp"
+#include "backend/docker/start_again.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
@@ -184,6 +185,7 @@ Status destroy_far(const Where& where, keeping::RelayedExecs& execs, const std::
     const auto recorded = read_instance(directory->get());
     if (recorded) BERTH_CHECK(same_engine(where.engine, *recorded));
     execs.let_go(native);
+    if (recorded) BERTH_CHECK(remove_former(where.engine, *recorded));
     BERTH_CHECK(remove_own(where.engine, native, recorded ? recorded->container : std::string{}));
     hooks::kill_point("docker: container removed");
     return where.dirs.remove(native);
@@ -220,7 +222,7 @@ Status stop_far(const Where& where, keeping::RelayedExecs& execs, const std::str
 Result<Started> start_far(const Where& where, const std::string& native)
 {
     BERTH_TRY(const auto directory, where.dirs.lock(native));
-    BERTH_TRY(const auto instance, read_instance(directory.get()));
+    BERTH_TRY(auto instance, read_instance(directory.get()));
     BERTH_CHECK(same_engine(where.engine, instance));
     const auto container = inspect_container(where.engine, instance.container);
     if (!container && container.error().code == Code::NotFound)
@@ -229,7 +231,7 @@ Result<Started> start_far(const Where& where, const std::string& native)
     if (container->running) return Started{};
     // Root inside may have changed it.
     BERTH_CHECK(put_keeper(where.engine, instance.container));
-    if (auto done = start_container(where.engine, instance.container); !done)
+    if (auto done = start_again(where, directory.get(), native, instance); !done)
         return std::unexpected(std::move(done).error().while_doing("starting " + native));
     hooks::kill_point("docker: container started again");
     return Started{};

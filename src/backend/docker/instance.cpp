@@ -133,6 +133,7 @@ Status write_instance(int directory, const Instance& instance)
     out["finished"] = instance.finished;
     if (!instance.inside.empty()) out["inside"] = instance.inside;
     out["owned"] = instance.owned;
+    if (!instance.former.empty()) out["former"] = instance.former;
     return replace_file_at(directory, kRecord, json::dump(out));
 }
 
@@ -174,6 +175,10 @@ Result<Instance> read_instance(int directory)
     BERTH_TRY(const auto owned, at.find("owned"));
     if (owned) {
         BERTH_TRY(out.owned, owned->boolean());
+    }
+    BERTH_TRY(const auto former, at.find("former"));
+    if (former) {
+        BERTH_TRY(out.former, former->string());
     }
     BERTH_TRY(const auto pid_at, at.at("pid"));
     BERTH_TRY(const auto pid, pid_at.integer(0, 1 << 30));

@@ -27,6 +27,7 @@ struct Instance {
     bool finished = true; ///< nothing has run in one that is not
     std::string inside;   ///< of a container that somebody else made: where in it the keeper was put
     bool owned = true;    ///< ours to stop, start and remove: all but borrowed ones
+    std::string former;   ///< the container that this one goes on from, while that is still there
 };
 
 /// The directories of this backend's instances: `docker/<native>` in the state directory. In each of them:

@@ -13,6 +13,7 @@
 #include "backend/docker/own_container.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "backend/docker/snapshot.hpp"
+#include "backend/docker/start_again.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
 #include "base/io.hpp"
@@ -184,6 +185,7 @@ Status destroy_instance(const Where& where, const std::string& native)
     if (auto keeper = find_keeper(directory->get(), where.engine, native))
         if (auto groups = ExecGroups::of(keeper->instance.pid)) (void)groups->all().kill_all();
     const auto recorded = read_instance(directory->get());
+    if (recorded) BERTH_CHECK(remove_former(where.engine, *recorded));
     BERTH_CHECK(remove_own(where.engine, native, recorded ? recorded->container : std::string{}));
     hooks::kill_point("docker: container removed");
     BERTH_CHECK(where.dirs.remove(native));

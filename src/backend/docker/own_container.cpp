@@ -41,11 +41,12 @@ Status start_container(const Engine& engine, const std::string& id)
     }
 }
 
-Status remove_container(const Engine& engine, const std::string& id)
+Status remove_container(const Engine& engine, const std::string& id, Volumes volumes)
 {
     const auto deadline = system_clock().steady() + kRemovalPatience;
     for (;;) {
-        auto gone = engine.remove(fmt::format("/containers/{}?force=1&v=1", id));
+        auto gone = engine.remove(
+            fmt::format("/containers/{}?force=1{}", id, volumes == Volumes::Remove ? "&v=1" : ""));
         if (gone || gone.error().code == Code::NotFound) return {};
         // Somebody else removes it, or it is just being started.
         if (gone.error().code != Code::Conflict || system_clock().steady() >= deadline) return gone;

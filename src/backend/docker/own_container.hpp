@@ -12,8 +12,11 @@ namespace berth::docker {
 [[nodiscard]] Result<std::string> create_container(const Engine& engine, const std::string& native,
                                                    const ContainerWish& wish);
 [[nodiscard]] Status start_container(const Engine& engine, const std::string& id);
+/// Of what the engine keeps for a container without a name: another one may have it now.
+enum class Volumes { Remove, Leave };
 /// Gone already is success.
-[[nodiscard]] Status remove_container(const Engine& engine, const std::string& id);
+[[nodiscard]] Status remove_container(const Engine& engine, const std::string& id,
+                                      Volumes volumes = Volumes::Remove);
 /// The one that was recorded, or the one that has the instance's name and our label: an image made of ours
 /// hands its labels on, so labels alone make nothing ours.
 [[nodiscard]] Status remove_own(const Engine& engine, const std::string& native, const std::string& recorded);

@@ -35,6 +35,8 @@ using namespace std::chrono_literals;
 constexpr const char* kFile = "image.tar";
 constexpr const char* kRepository = "berth-snap";
 constexpr const char* kMark = "berth.snapshot";
+constexpr const char* kSuccessorRepository = "berth-successor";
+constexpr const char* kSuccessorMark = "berth.successor";
 constexpr const char* kDefaults = "berth.defaults";
 constexpr auto kTemplateAge = std::chrono::days(1);
 constexpr HttpLimits kSlow{.patience = 300s, .body = 32_MiB};
@@ -155,6 +157,30 @@ std::string id_in(const std::string& answer)
 
 } // namespace
 
+Result<std::string> commit_container(const Engine& engine, const Instance& instance, CommitFor purpose,
+                                     const std::string& tag)
+{
+    const bool snapshot = purpose == CommitFor::Snapshot;
+    std::string changes;
+    for (const auto& change : {fmt::format("LABEL {}=1", snapshot ? kMark : kSuccessorMark),
+                               std::string("CMD []"), std::string("ENTRYPOINT []"),
+                               fmt::format("LABEL {}={}", kDefaults, defaults_text(instance.defaults))})
+        changes += "&changes=" + url_encode(change);
+    // Whatever is run from the image is another sandbox, or nobody's.
+    for (const char* cleared : {label::kId, label::kKey, label::kSpecHash, label::kOwner, label::kGeneration,
+                                label::kFormer, label::kExoKey, label::kExoHash})
+        changes += "&changes=" + url_encode(fmt::format("LABEL {}=\"\"", cleared));
+    BERTH_TRY(const auto committed,
+              engine.call(
+                  {.method = "POST",
+                   .target = fmt::format("/commit?container={}&repo={}&tag={}&pause=1{}", instance.container,
+                                         snapshot ? kRepository : kSuccessorRepository, tag, changes),
+                   .headers = {{"Content-Type", "application/json"}},
+                   .body = "{}"},
+                  kSlow));
+    return id_in(committed.body);
+}
+
 Status check_volumes(const Where& where, const std::string& native, const std::string& tree)
 {
     BERTH_TRY(const auto directory, where.dirs.open(native, 0));
@@ -175,15 +201,6 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
     BERTH_TRY(const auto container, inspect_container(where.engine, instance.container));
     BERTH_CHECK(check_volumes(container, "/"));
     const std::string name = image_name(request.id);
-    std::string changes;
-    for (const auto& change :
-         {fmt::format("LABEL {}=1", kMark), std::string("CMD []"), std::string("ENTRYPOINT []"),
-          fmt::format("LABEL {}={}", kDefaults, defaults_text(instance.defaults))})
-        changes += "&changes=" + url_encode(change);
-    // Whatever is run from the image is another sandbox, or nobody's.
-    for (const char* cleared : {label::kId, label::kKey, label::kSpecHash, label::kOwner, label::kGeneration,
-                                label::kExoKey, label::kExoHash})
-        changes += "&changes=" + url_encode(fmt::format("LABEL {}=\"\"", cleared));
     BERTH_TRY(const auto images, lock_images(where.dirs, ImageUse::Load)); // until it is saved
     KnownImage made{.name = name, .id = {}};
     ScopeExit undo([&] { (void)remove_image(where, made, true); });
@@ -191,17 +208,11 @@ Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& nativ
     // its way into it then.
     {
         BERTH_TRY(const auto turn, keeping::Turn::take(directory.get(), keeping::Turn::Kind::Freeze));
-        auto committed =
-            where.engine.call({.method = "POST",
-                               .target = fmt::format("/commit?container={}&repo={}&tag={}&pause=1{}",
-                                                     instance.container, kRepository, request.id, changes),
-                               .headers = {{"Content-Type", "application/json"}},
-                               .body = "{}"},
-                              kSlow);
+        auto committed = commit_container(where.engine, instance, CommitFor::Snapshot, request.id);
         if (!committed)
             return std::unexpected(
                 std::move(committed).error().while_doing("taking a snapshot of " + native));
-        made.id = id_in(committed->body);
+        made.id = *std::move(committed);
     }
     hooks::kill_point("docker: committed");
     SnapshotTaken taken{.kind = std::string(kImageTar), .file = kFile, .live_copy = true};
@@ -381,6 +392,9 @@ Result<Collected> collect_images(const Where& where, bool dry_run)
     if (done)
         done =
             collect_marked(where, kMark, kRepository, std::numeric_limits<std::int64_t>::max(), dry_run, out);
+    if (done)
+        done = collect_marked(where, kSuccessorMark, kSuccessorRepository,
+                              std::numeric_limits<std::int64_t>::max(), dry_run, out);
     // A template is imported again where it is wanted again: one that was made of late stays. One that was
     // loaded from an archive has our name and no mark.
     if (done)

@@ -10,6 +10,13 @@ namespace berth::docker {
 /// The image of a container as `docker save` writes it: what any engine loads.
 inline constexpr std::string_view kImageTar = "docker_image_tar";
 
+/// What a container is committed for: a file, or another container that goes on in its place.
+enum class CommitFor { Snapshot, Successor };
+/// An image of the files of an instance, with a name of ours and this tag: its id, where the engine tells it.
+/// Whoever has no other use for it but to make a container of it holds the lock of the images meanwhile.
+[[nodiscard]] Result<std::string> commit_container(const Engine& engine, const Instance& instance,
+                                                   CommitFor purpose, const std::string& tag);
+
 /// Commits, saves and forgets: the engine keeps nothing of it. Of a running, paused or stopped instance.
 [[nodiscard]] Result<SnapshotTaken> take_snapshot(const Where& where, const std::string& native,
                                                   const SnapshotRequest& request);

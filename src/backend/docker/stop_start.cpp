@@ -12,6 +12,7 @@
 #include "backend/docker/mounts.hpp"
 #include "backend/docker/own_container.hpp"
 #include "backend/docker/sandbox.hpp"
+#include "backend/docker/start_again.hpp"
 #include "base/hooks.hpp"
 #include "base/log.hpp"
 #include "keeping/await_execs.hpp"
@@ -147,7 +148,7 @@ Result<Started> start_instance(const Where& where, const std::string& native)
     BERTH_CHECK(keeping::settle_logs(native, directory.get()));
     ::unlinkat(directory.get(), "in/sock", 0);
     ::unlinkat(directory.get(), "paused", 0);
-    if (auto done = start_container(where.engine, instance.container); !done)
+    if (auto done = start_again(where, directory.get(), native, instance); !done)
         return std::unexpected(std::move(done).error().while_doing("starting " + native));
     hooks::kill_point("docker: container started again");
     auto ready = instance.inside.empty() ? await_keeper(directory.get(), where.engine, instance)

@@ -141,8 +141,9 @@ TEST_F(Docker, StoppedByItsEngineItTellsTheEndOfItsExecs)
     const auto record = *berth_->run(berth_->lifecycle().find("demo"));
     ASSERT_TRUE(berth_->run(berth_->lifecycle().exec(record, exec)));
     command("docker stop " + ours());
-    const auto ended = berth_->run(
-        (*berth_->backend("docker"))->wait(Lifecycle::handle(record), exec.id, system_clock().steady() + 5s));
+    const auto ended =
+        berth_->run((*berth_->backend("docker"))
+                        ->wait(Lifecycle::handle(record), exec.id, system_clock().steady() + 60s));
     ASSERT_TRUE(ended && *ended) << (ended ? "" : ended.error().line());
     EXPECT_EQ((*ended)->status.signal(), 9) << to_string((*ended)->status);
     EXPECT_EQ(berth_->run(berth_->lifecycle().refresh("demo"))->state, State::Stopped);
@@ -190,6 +191,39 @@ TEST_F(Docker, GarbageInsteadOfAnImageMakesNothing)
     ASSERT_FALSE(refused);
     EXPECT_THAT(ours(), IsEmpty());
     EXPECT_EQ(std::filesystem::exists(data_ + "/docker/" + request.spec.id), false);
+}
+
+TEST_F(Docker, ASnapshotIsCompressedAndOneThatIsNotIsReadAsWell)
+{
+    made();
+    shell("demo", "echo kept > ~/note; head -c 8000000 /dev/zero > ~/zeros");
+    const auto taken = berth_->run(berth_->lifecycle().snapshot("demo", {}));
+    ASSERT_TRUE(taken) << taken.error().line();
+    const std::string lies = data_ + "/snapshot/" + taken->record.id;
+    const auto size = std::filesystem::file_size(lies + "/image.tar.zst");
+    EXPECT_EQ(size, taken->record.bytes);
+    command("docker commit berth-" + berth_->run(berth_->lifecycle().find("demo"))->native +
+            " plain:1; mkdir " + data_ + "/plain " + data_ + "/cut; docker save -o " + data_ +
+            "/plain/image.tar plain:1; docker rmi plain:1; head -c " + std::to_string(size - 1) + " " + lies +
+            "/image.tar.zst > " + data_ + "/cut/image.tar.zst");
+    EXPECT_LT(size, std::filesystem::file_size(data_ + "/plain/image.tar") * 3 / 4);
+
+    CreateRequest request(wish("x").spec);
+    request.from = SnapshotSource{.id = {}, .kind = "docker_image_tar", .directory = {}};
+    for (const char* from : {"/cut", "/plain"}) {
+        request.spec.id = make_sandbox_id(system_clock());
+        request.from->id = make_snapshot_id(system_clock());
+        request.from->directory = data_ + from;
+        auto* const where = *berth_->backend("docker");
+        const auto again = berth_->run(where->create(request));
+        EXPECT_EQ(again.has_value(), from == std::string_view("/plain"))
+            << from << (again ? "" : again.error().line());
+        if (!again) EXPECT_EQ(again.error().code, Code::Invalid) << again.error().line();
+        EXPECT_TRUE(berth_->run(where->destroy({.sandbox = request.spec.id, .native = request.spec.id})));
+    }
+    const auto restored = berth_->run(berth_->lifecycle().restore(taken->record.id, {}));
+    ASSERT_TRUE(restored) << restored.error().line();
+    EXPECT_EQ(shell("demo", "cat ~/note; stat -c %s ~/zeros"), "kept\n8000000\n");
 }
 
 TEST_F(Docker, AOneShotTellsAllThatIsPrinted)

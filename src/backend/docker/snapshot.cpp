@@ -13,6 +13,7 @@
 
 #include "backend/docker/image_removal.hpp"
 #include "backend/docker/inspect.hpp"
+#include "backend/docker/packed_file.hpp"
 #include "backend/docker/sandbox.hpp"
 #include "backend/docker/uncommitted.hpp"
 #include "backend/docker/unpacked.hpp"
@@ -21,7 +22,6 @@
 #include "base/io.hpp"
 #include "base/json_reader.hpp"
 #include "base/scope_exit.hpp"
-#include "base/sha256.hpp"
 #include "base/strings.hpp"
 #include "keeping/lock.hpp"
 #include "keeping/native.hpp"
@@ -32,7 +32,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kFile = "image.tar";
+constexpr const char* kFile = "image.tar.zst";
+constexpr const char* kPlainFile = "image.tar";
 constexpr const char* kRepository = "berth-snap";
 constexpr const char* kMark = "berth.snapshot";
 constexpr const char* kSuccessorRepository = "berth-successor";
@@ -81,29 +82,44 @@ std::string defaults_text(const ImageDefaults& defaults)
     return hex(json::dump(out));
 }
 
-/// Saves an image into the directory: its size and hash.
+/// Saves an image into the directory: its size and hash as it lies there.
 Status save(const Engine& engine, const std::string& image, const std::string& directory,
             SnapshotTaken& taken)
 {
-    const std::string path = directory + "/" + kFile;
-    const UniqueFd file(::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) return fail_errno("creating {}", path);
-    Sha256 hash;
+    BERTH_TRY(auto file, PackedFile::create(directory + "/" + kFile));
+    bool empty = true;
     std::string tail;
     const auto write = [&](std::string_view bytes) -> Status {
-        hash.update(bytes);
-        taken.bytes += bytes.size();
+        empty = empty && bytes.empty();
         tail += bytes.substr(bytes.size() - std::min(bytes.size(), kTarEnd));
         if (tail.size() > kTarEnd) tail.erase(0, tail.size() - kTarEnd);
-        return write_all(file.get(), bytes);
+        return file.write(bytes);
     };
     BERTH_TRY([[maybe_unused]] const auto answer,
               engine.call({.target = fmt::format("/images/{}/get", url_encode(image))}, kSlow, write));
-    if (taken.bytes == 0) return fail(Code::Unavailable, "the engine saved nothing");
+    if (empty) return fail(Code::Unavailable, "the engine saved nothing");
     BERTH_CHECK(check_archive_end(tail));
-    if (::fsync(file.get()) != 0) return fail_errno("bringing {} to the disk", path);
-    taken.sha256 = hash.hex();
+    BERTH_CHECK(file.finish());
+    taken.bytes = file.bytes();
+    taken.sha256 = file.sha256();
     return {};
+}
+
+/// What save() has written, or an earlier version of it that did not compress.
+Result<ByteSource> saved_image(const std::string& directory)
+{
+    if (auto packed = unpacked(directory + "/" + kFile); packed || packed.error().code != Code::NotFound)
+        return packed;
+    const std::string path = directory + "/" + kPlainFile;
+    auto file = std::make_shared<UniqueFd>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!*file) return fail_errno("opening {}", path);
+    return ByteSource([file]() -> Result<std::string> {
+        std::string piece(kPiece, '\0');
+        const ssize_t n = ::read(file->get(), piece.data(), piece.size());
+        if (n < 0) return fail_errno("reading a snapshot");
+        piece.resize(static_cast<std::size_t>(n));
+        return piece;
+    });
 }
 
 std::vector<std::string> left_out(const SandboxSpec& spec)
@@ -278,17 +294,8 @@ Result<Image> load_snapshot(const Engine& engine, const SnapshotSource& from)
     if (missing && from.kind == snapshot_kind::kRootTar) {
         image = import_root(engine, from);
     } else if (missing) {
-        const std::string path = from.directory + "/" + kFile;
-        auto file = std::make_shared<UniqueFd>(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-        if (!*file) return fail_errno("opening {}", path);
-        const auto source = [file]() -> Result<std::string> {
-            std::string piece(kPiece, '\0');
-            const ssize_t n = ::read(file->get(), piece.data(), piece.size());
-            if (n < 0) return fail_errno("reading a snapshot");
-            piece.resize(static_cast<std::size_t>(n));
-            return piece;
-        };
-        BERTH_TRY(const auto loaded, load_image(engine, source));
+        BERTH_TRY(auto source, saved_image(from.directory));
+        BERTH_TRY(const auto loaded, load_image(engine, std::move(source)));
         // Whatever it is called in the file, here it goes by the name of the snapshot.
         if (plain_name(loaded) != name)
             BERTH_CHECK(engine.post(

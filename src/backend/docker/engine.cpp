@@ -41,6 +41,13 @@ std::string message_of(std::string_view body)
     return std::string(body);
 }
 
+/// What was agreed upon was another engine's, before this one was put in its place: "client version 1.41 is
+/// too old. Minimum supported API version is 1.44, …".
+bool is_other_version(const Error& error)
+{
+    return error.code == Code::Invalid && error.message.find("client version") != std::string::npos;
+}
+
 } // namespace
 
 Result<std::string> agree_on_version(std::string_view least, std::string_view most)
@@ -162,8 +169,24 @@ Result<std::string> Engine::prefix() const
 
 Result<HttpAnswer> Engine::call(HttpRequest request, const HttpLimits& limits, const ByteSink& sink) const
 {
+    const std::string target = request.target;
     BERTH_TRY(const auto version, prefix());
-    request.target = version + request.target;
+    request.target = version + target;
+    auto answer = ask(request, limits, sink);
+    if (answer || !is_other_version(answer.error())) return answer;
+    {
+        const std::scoped_lock lock(mutex_);
+        prefix_.clear();
+    }
+    if (request.source) return answer; // some of it is given away
+    BERTH_TRY(const auto other, prefix());
+    request.target = other + target;
+    return other == version ? answer : ask(request, limits, sink);
+}
+
+Result<HttpAnswer> Engine::ask(const HttpRequest& request, const HttpLimits& limits,
+                               const ByteSink& sink) const
+{
     BERTH_TRY(auto wire, connect());
     auto answer = exchange(wire, kHost, request, limits, sink);
     if (!answer && (answer.error().sys.value() == ECONNRESET || answer.error().sys.value() == EPIPE)) {

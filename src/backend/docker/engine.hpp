@@ -52,8 +52,10 @@ public:
     [[nodiscard]] Result<bool> here() const;
 
 private:
-    /// "/v1.41", agreed upon with the first call.
+    /// "/v1.41", agreed upon with the first call, and again once it is refused.
     [[nodiscard]] Result<std::string> prefix() const;
+    [[nodiscard]] Result<HttpAnswer> ask(const HttpRequest& request, const HttpLimits& limits,
+                                         const ByteSink& sink) const;
     [[nodiscard]] Result<http_client::Wire> connect() const;
 
     EnginePlace place_;

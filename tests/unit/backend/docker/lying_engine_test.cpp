@@ -211,6 +211,33 @@ TEST(Engine, ThatIsTooOldOrTooNewIsRefusedByItsVersion)
     EXPECT_EQ(heard, "GET /v1.47/info HTTP/1.1") << "a newer one speaks what we speak";
 }
 
+TEST(Engine, ThatIsReplacedByAnotherVersionIsAskedForItAgain)
+{
+    int minor = 41;
+    std::string heard;
+    Liar liar([&](const std::string& asked, const auto& say) {
+        heard = asked.substr(0, asked.find('\r'));
+        const auto mine = fmt::format("1.{}", minor);
+        if (heard.find(" /version ") != std::string::npos)
+            say(Liar::document(fmt::format(R"({{"ApiVersion":"{}","MinAPIVersion":"{}"}})", mine, mine)));
+        else if (heard.find("/v" + mine + "/") != std::string::npos)
+            say(Liar::document("{}"));
+        else
+            say("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n{\"message\":\"client version is not "
+                "what it should be\"}");
+    });
+    liar.lies_of_version_ = true;
+    const auto engine = liar.engine();
+    for (const int now : {41, 44, 42}) {
+        minor = now;
+        const auto got = engine.get("/info");
+        EXPECT_TRUE(got) << got.error().line();
+        EXPECT_EQ(heard, fmt::format("GET /v1.{}/info HTTP/1.1", now));
+    }
+    minor = 99;
+    EXPECT_EQ(engine.get("/info").error().code, Code::Unsupported);
+}
+
 TEST(LyingEngine, DamagesTheStreamOfACommand)
 {
     const auto stream = [](const std::string& after) {

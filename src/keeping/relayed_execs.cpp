@@ -270,7 +270,11 @@ Status RelayedExecs::settle(const std::string& native, const std::string& exec)
     BERTH_TRY(const auto log, attend(native, exec, Act::Read, ours));
     // One that another process has left: is it still there?
     if (ours && ours != before) ours->wait_done(now() + kSettlePatience);
-    return log.sync();
+    BERTH_CHECK(log.sync());
+    BERTH_TRY(const bool closed, log.closed());
+    if (!closed) return {};
+    BERTH_TRY(const auto directory, directory_(native));
+    return trim_logs_after(directory.get(), exec);
 }
 
 Result<int> RelayedExecs::pid(const std::string& native, const std::string& exec)

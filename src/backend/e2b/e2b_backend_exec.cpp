@@ -377,7 +377,11 @@ Task<Status> E2bBackend::settle_exec(SandboxHandle sandbox, std::string exec)
         BERTH_TRY(const auto log, attend(cloud, id, exec, ours));
         // One that another process has left: is it still there?
         if (ours && ours != before) ours->wait_done(now() + kSettlePatience);
-        return log.sync();
+        BERTH_CHECK(log.sync());
+        BERTH_TRY(const bool closed, log.closed());
+        if (!closed) return {};
+        BERTH_TRY(const auto directory, state_.instance(id));
+        return keeping::trim_logs_after(directory.get(), exec);
     });
 }
 

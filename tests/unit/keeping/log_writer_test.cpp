@@ -10,6 +10,7 @@
 #include "keeping/exec_follower.hpp"
 #include "keeping/exec_logs.hpp"
 #include "keeping/log_writer.hpp"
+#include "keeping/relayed_execs.hpp"
 
 namespace berth::keeping {
 namespace {
@@ -119,6 +120,36 @@ TEST_F(Log, TheOldestThatAreOverGoAndThoseThatRunStay)
     EXPECT_EQ(there, (std::vector<bool>{false, true, false, false, true, true}));
     ASSERT_TRUE(trim_logs(directory_.get(), 2));
     EXPECT_TRUE(open_log(directory_.get(), names[1]));
+}
+
+TEST_F(Log, OfCommandsElsewhereTheOldestGoAsWell)
+{
+    ASSERT_EQ(::mkdirat(directory_.get(), "exec", 0700), 0);
+    constexpr int count = 1011;
+    std::string last;
+    for (int i = 0; i < count; ++i) {
+        last = fmt::format("exec_{:026}", i);
+        const auto place = path_ + "/exec/" + last;
+        ASSERT_EQ(::mkdir(place.c_str(), 0700), 0);
+        const UniqueFd own(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        auto writer = *LogWriter::begin(*ExecLog::create(own.get(), ExecLog::Streams::Separate), 1_MiB);
+        ASSERT_TRUE(writer.start(42));
+        ASSERT_TRUE(writer.exit(0));
+        ASSERT_TRUE(writer.close());
+    }
+    BlockingPool pool(1);
+    RelayedExecs execs(
+        pool,
+        [&](const std::string&) -> Result<UniqueFd> {
+            return UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        },
+        [](const RelayedWish&) -> Result<RelayedExecs::ExecPtr> {
+            return fail(Code::Internal, "all of them are over");
+        });
+    const auto settled = execs.settle("one", last);
+    ASSERT_TRUE(settled) << settled.error().line();
+    EXPECT_EQ(list_logs(directory_.get(), LogKeeper::Lives)->size(), kKeptLogs);
+    EXPECT_TRUE(open_log(directory_.get(), last));
 }
 
 TEST_F(Log, IsContinuedByAnotherWriterAndTellsTheGap)

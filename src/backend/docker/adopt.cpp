@@ -1,6 +1,7 @@
 #include "backend/docker/adopt.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <tuple>
 
 #include "backend/docker/attach.hpp"
@@ -9,6 +10,7 @@
 #include "backend/docker/own_container.hpp"
 #include "base/hooks.hpp"
 #include "base/ids.hpp"
+#include "base/log.hpp"
 #include "base/scope_exit.hpp"
 #include "base/strings.hpp"
 #include "keeping/native.hpp"
@@ -120,6 +122,12 @@ Result<std::optional<SandboxHandle>> adopt_container(const Where& where, const C
         return adopting(std::move(done).error());
     }
     undo.dismiss();
+    // Whoever lost a race has left them, and they are not ours to remove.
+    for (const auto& other : all | std::views::drop(1))
+        log::warn("another container has exo's labels of the same key and specification",
+                  {{.name = "sandbox", .value = native},
+                   {.name = "adopted", .value = container.id.substr(0, 12)},
+                   {.name = "other", .value = other.id.substr(0, 12)}});
     return SandboxHandle{.sandbox = spec.id, .native = native};
 }
 

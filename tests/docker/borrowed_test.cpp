@@ -53,7 +53,7 @@ protected:
     }
     Result<RunOutcome> run(const std::string& ref, ExecSpec exec, std::string& output)
     {
-        exec.timeout = 30s;
+        exec.timeout = 120s;
         RunStreams streams;
         streams.on_event = [&](const ExecEvent& event) { output += event.bytes; };
         return berth_->run(berth_->exec(ref, std::move(exec), std::move(streams)));

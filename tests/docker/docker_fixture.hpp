@@ -84,7 +84,7 @@ protected:
         ExecSpec exec;
         exec.argv = {"sh", "-c", script};
         exec.user = user;
-        exec.timeout = 30s;
+        exec.timeout = 120s; // of a machine that does much else
         std::string output;
         RunStreams streams;
         streams.on_event = [&](const ExecEvent& event) { output += event.bytes; };

@@ -219,7 +219,7 @@ TEST_F(Docker, ACommandInAContainerThatJustDiedIsNoSuccess)
         << late.error().line();
     auto* const where = *berth_->backend("docker");
     const auto ended =
-        berth_->run(where->wait(Lifecycle::handle(record), before.id, system_clock().steady() + 5s));
+        berth_->run(where->wait(Lifecycle::handle(record), before.id, system_clock().steady() + 60s));
     ASSERT_TRUE(ended && *ended) << (ended ? "it runs" : ended.error().line());
     EXPECT_FALSE((*ended)->status.success()) << to_string((*ended)->status);
     EXPECT_EQ(shell("demo", "echo again"), "again\n") << "who uses it starts it";

@@ -17,7 +17,7 @@ protected:
     /// instance itself.
     State becomes(const std::string& key, State wanted)
     {
-        const auto end = system_clock().steady() + 20s;
+        const auto end = system_clock().steady() + 60s;
         for (;;) {
             const auto record = berth_->run(berth_->lifecycle().find(key));
             if (!record) return State::Destroyed;
@@ -66,7 +66,7 @@ TEST_F(DockerNotices, ThatABorrowedContainerDiesComesBackAndIsRemoved)
     const auto id = attached->record.id();
     const auto reasons = [&](std::size_t count) {
         std::vector<std::string> out;
-        for (const auto end = system_clock().steady() + 20s;
+        for (const auto end = system_clock().steady() + 60s;
              out.size() < count && system_clock().steady() < end;) {
             out.clear();
             const auto told = berth_->store().ledger({.sandbox = id, .type = "berth.sandbox_state_seen"});

@@ -39,7 +39,7 @@ protected:
     };
     Result<Ran> run(const std::string& ref, ExecSpec exec)
     {
-        exec.timeout = 30s;
+        exec.timeout = 120s;
         Ran out;
         RunStreams streams;
         // Of the two streams no order is promised.

@@ -85,7 +85,7 @@ public:
     {
         const auto pid = static_cast<pid_t>(std::stol(noted("engine")));
         const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-        ::kill(pid, signal);
+        if (!process || ::kill(pid, signal) != 0) return; // it has ended already
         pollfd end{.fd = process.get(), .events = POLLIN, .revents = 0};
         ::poll(&end, 1, -1);
     }

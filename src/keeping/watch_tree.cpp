@@ -182,7 +182,12 @@ Status WatchedTree::see(const sys::DirectoryEvent& event, Numbers& numbers, Chan
         drop(moved.from, numbers); // it has left the tree
     }
     const auto at = directories_.find(event.watch);
-    if (at == directories_.end() || event.name.empty()) return {};
+    if (at == directories_.end()) return {};
+    if (event.name.empty()) { // of one below, the directory above it tells
+        if (event.kind == In::MovedFrom && event.watch == top_number_)
+            out.push({.kind = Out::Renamed, .path = "."});
+        return {};
+    }
     const std::string path = join(at->second.path, event.name);
     switch (event.kind) {
     case In::Created:

@@ -9,8 +9,8 @@ namespace berth::sys {
 
 namespace {
 
-constexpr std::uint32_t kWanted =
-    IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_ATTRIB | IN_ONLYDIR | IN_EXCL_UNLINK;
+constexpr std::uint32_t kWanted = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY |
+                                  IN_ATTRIB | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK;
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 
 DirectoryEvent event_of(const inotify_event& raw, const char* name)
@@ -29,7 +29,7 @@ DirectoryEvent event_of(const inotify_event& raw, const char* name)
         out.kind = Created;
     else if ((raw.mask & IN_DELETE) != 0)
         out.kind = Removed;
-    else if ((raw.mask & IN_MOVED_FROM) != 0)
+    else if ((raw.mask & (IN_MOVED_FROM | IN_MOVE_SELF)) != 0)
         out.kind = MovedFrom;
     else if ((raw.mask & IN_MOVED_TO) != 0)
         out.kind = MovedTo;

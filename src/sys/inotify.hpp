@@ -16,7 +16,7 @@ struct DirectoryEvent {
     int watch = -1; ///< of the directory; -1 for Overflow
     bool directory = false;
     std::uint32_t move = 0; ///< the same number in both halves of a move; else 0
-    std::string name;       ///< in the directory; empty for Gone and Overflow
+    std::string name;       ///< in the directory; empty for itself (MovedFrom, Gone) and Overflow
 };
 
 /// One inotify instance. The system allows 128 of them for a user, so a process has one for everything.

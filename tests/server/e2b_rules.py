@@ -192,6 +192,29 @@ def a_watched_directory_that_is_removed_is_told(server: Server):
 
 
 @check
+def a_watched_directory_that_is_renamed_is_told(server: Server):
+    box = server.create()
+    for deep in (False, True):
+        box.run("mkdir -p /tmp/watched/below")
+        status, made = box.unary(FILES + "CreateWatcher", {"path": "/tmp/watched", "recursive": deep, "includeEntry": True})
+        assert status == 200, made
+        box.run("mv /tmp/watched/below /tmp/watched/under; mv /tmp/watched /tmp/elsewhere; touch /tmp/elsewhere/f")
+        seen: list[dict] = []
+        until = time.monotonic() + 30
+        while not [one for one in seen if one["name"] == "f"]:
+            assert time.monotonic() < until, seen
+            status, told = box.unary(FILES + "GetWatcherEvents", {"watcherId": made["watcherId"]})
+            assert status == 200, told
+            seen += told.get("events", [])
+        assert [one for one in seen if one["name"] == "."] == [{"name": ".", "type": "EVENT_TYPE_RENAME"}], (deep, seen)
+        names = [(one["name"], one["type"]) for one in seen]
+        assert names[:3] == [("below", "EVENT_TYPE_RENAME"), ("under", "EVENT_TYPE_CREATE"), (".", "EVENT_TYPE_RENAME")], (deep, seen)
+        assert box.unary(FILES + "RemoveWatcher", {"watcherId": made["watcherId"]})[0] == 200
+        box.run("rm -r /tmp/elsewhere")
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
+
+@check
 def root_reaches_what_others_have_closed(server: Server):
     if os.geteuid() != 0:
         return  # there is no root inside

@@ -454,7 +454,31 @@ def what_a_sandbox_uses_is_told(server: Server):
             time.sleep(0.2)
         assert told["mem_used"] < 90 << 20, told
         s.close()
-    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+    now = int(time.time())
+    for unit in (1, 1000):  # clients exist that mean milliseconds
+        status, seen = server.api("GET", f"/sandboxes/{box.id}/metrics?start={(now - 600) * unit}&end={(now + 600) * unit}")
+        assert status == 200 and seen, (unit, status, seen)
+        for empty in (f"end={(now - 600) * unit}", f"start={(now + 600) * unit}"):
+            assert server.api("GET", f"/sandboxes/{box.id}/metrics?{empty}") == (200, []), (unit, empty)
+    other = server.create()
+    other.ask("GET", "/metrics")
+    for ids in (f"sandbox_ids={box.id},{other.id}", f"sandbox_ids={box.id}&sandbox_ids={other.id}"):
+        assert server.api("GET", f"/sandboxes/metrics?{ids}")[1]["sandboxes"].keys() == {box.id, other.id}, ids
+    for one in (box, other):
+        assert server.api("DELETE", f"/sandboxes/{one.id}")[0] == 204
+
+
+@check
+def states_are_listed_however_they_are_written(server: Server):
+    running, paused = server.create(metadata={"states": "x"}), server.create(metadata={"states": "x"})
+    status, _ = server.api("POST", f"/sandboxes/{paused.id}/pause", {"memory": False})
+    assert status == 204, status
+    for states in ("", "&state=running,paused", "&state=running&state=paused", "&state=paused&state=running"):
+        listed = {one["sandboxID"] for one in server.api("GET", f"/v2/sandboxes?metadata=states%3Dx{states}")[1]}
+        assert listed == {running.id, paused.id}, (states, listed)
+    assert server.api("GET", "/v2/sandboxes?state=running&state=gone")[0] == 400
+    for one in (running, paused):
+        assert server.api("DELETE", f"/sandboxes/{one.id}")[0] == 204
 
 
 # ---------------------------------------------------------------- processes

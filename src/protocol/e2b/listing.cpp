@@ -1,6 +1,7 @@
 #include "protocol/e2b/listing.hpp"
 
 #include <charconv>
+#include <utility>
 
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
@@ -117,11 +118,13 @@ std::string metadata_filter(const std::map<std::string, std::string>& metadata)
 Result<ListQuery> read_list_query(const Pairs& query)
 {
     ListQuery out;
+    bool stated = false;
     for (const auto& [name, value] : query) {
         if (name == "metadata") {
             BERTH_TRY(out.metadata, read_metadata_filter(value));
         } else if (name == "state" && !value.empty()) {
-            out.running = out.paused = false;
+            // Python's clients say it once for each state, the others with commas.
+            if (!std::exchange(stated, true)) out.running = out.paused = false;
             for (const auto& state : split(value, ',')) {
                 if (state == "running")
                     out.running = true;

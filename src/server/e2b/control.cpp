@@ -17,6 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 using http::Response;
 
+constexpr std::int64_t kLatestSecond = 100'000'000'000; ///< of year 5138
+
 Response failure(const Error& error)
 {
     const int status = http::status_of(error);
@@ -320,9 +322,11 @@ Task<Control::Answer> Control::metrics(Call& call)
 {
     const auto& head = call.exchange.head();
     BERTH_CO_TRY(const auto entry, entry_of(call));
-    BERTH_CO_TRY(const auto start, number_of(head, "start", 0, INT64_MAX / 2'000'000'000, 0));
-    BERTH_CO_TRY(const auto end,
-                 number_of(head, "end", 0, INT64_MAX / 2'000'000'000, INT64_MAX / 2'000'000'000));
+    BERTH_CO_TRY(auto start, number_of(head, "start", 0, INT64_MAX, 0));
+    BERTH_CO_TRY(auto end, number_of(head, "end", 0, INT64_MAX, INT64_MAX));
+    // There are clients, of Python above all, that mean milliseconds.
+    for (auto* const time : {&start, &end})
+        if (*time > kLatestSecond) *time /= 1000;
     json::Array out;
     for (std::size_t i = 0; i < entry->samples.size(); ++i) {
         const auto& one = entry->samples.at(i);
@@ -335,14 +339,15 @@ Task<Control::Answer> Control::metrics(Call& call)
 Task<Control::Answer> Control::metrics_of_many(Call& call)
 {
     json::Object found;
-    if (const auto* const ids = call.exchange.head().parameter("sandbox_ids")) {
-        const auto wanted = split(*ids, ',');
-        if (wanted.size() > 100) co_return fail(Code::Invalid, "sandbox_ids: at most 100");
-        for (const auto& id : wanted) {
-            const auto entry = sandboxes_.find(id);
-            if (!entry || entry->tenant != call.tenant || entry->samples.empty()) continue;
-            found[id] = metric_json(sandboxes_.metric_of(*entry, entry->samples.newest()));
-        }
+    std::vector<std::string> wanted;
+    // Said once for each by some clients, with commas by others.
+    for (const auto& [name, ids] : call.exchange.head().query)
+        if (name == "sandbox_ids") std::ranges::move(split(ids, ','), std::back_inserter(wanted));
+    if (wanted.size() > 100) co_return fail(Code::Invalid, "sandbox_ids: at most 100");
+    for (const auto& id : wanted) {
+        const auto entry = sandboxes_.find(id);
+        if (!entry || entry->tenant != call.tenant || entry->samples.empty()) continue;
+        found[id] = metric_json(sandboxes_.metric_of(*entry, entry->samples.newest()));
     }
     json::Object out;
     out["sandboxes"] = std::move(found);

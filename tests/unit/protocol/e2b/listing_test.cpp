@@ -56,6 +56,9 @@ TEST(E2bListing, AQueryHasDefaultsAndBounds)
     ASSERT_TRUE(some);
     EXPECT_FALSE(some->running);
     EXPECT_TRUE(some->ascending);
+    const auto both = read_list_query({{"state", "running"}, {"state", "paused"}});
+    ASSERT_TRUE(both);
+    EXPECT_TRUE(both->running && both->paused);
     EXPECT_FALSE(read_list_query({{"limit", "0"}}));
     EXPECT_FALSE(read_list_query({{"limit", "101"}}));
     EXPECT_FALSE(read_list_query({{"state", "dead"}}));

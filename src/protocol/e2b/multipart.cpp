@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/encoding.hpp"
 #include "base/strings.hpp"
 
 namespace berth::e2b {
@@ -61,6 +62,15 @@ std::optional<std::string> parameter(std::string_view header, std::string_view n
     return std::nullopt;
 }
 
+/// What RFC 8187 makes of a name that is not ASCII: "UTF-8''na%C3%AFve". Nothing for any other form.
+std::optional<std::string> extended(std::string_view value)
+{
+    constexpr std::string_view charset = "utf-8'";
+    const auto text = value.find('\'', charset.size());
+    if (!lower(value).starts_with(charset) || text == std::string_view::npos) return std::nullopt;
+    return percent_decode(value.substr(text + 1));
+}
+
 } // namespace
 
 std::optional<std::string> boundary_of(std::string_view content_type)
@@ -98,7 +108,8 @@ Result<std::optional<MultipartReader::Event>> MultipartReader::read_headers()
         lines.remove_prefix(std::min(lines.size(), line.size() + 2));
         if (!lower(line).starts_with("content-disposition:")) continue;
         out.name = parameter(line, "name").value_or("");
-        out.filename = parameter(line, "filename").value_or("");
+        const auto precise = extended(parameter(line, "filename*").value_or(""));
+        out.filename = precise ? *precise : parameter(line, "filename").value_or("");
     }
     read_ += end + 4;
     state_ = State::Body;

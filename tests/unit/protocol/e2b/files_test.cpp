@@ -81,6 +81,20 @@ TEST(E2bMultipart, WhatIsInQuotesIsNoParameter)
     EXPECT_EQ(*parts, expected);
 }
 
+TEST(E2bMultipart, ANameThatIsNotAsciiMayBeWrittenInAnother)
+{
+    const auto name = [](const std::string& written) {
+        const auto parts = parts_of("--XX\r\nContent-Disposition: form-data; name=\"file\"; " + written +
+                                        "\r\n\r\n1\r\n--XX--\r\n",
+                                    1000);
+        return parts && parts->size() == 1 ? parts->front().filename : "no form";
+    };
+    EXPECT_EQ(name("filename*=utf-8''dir/na%C3%AFve.txt"), "dir/na\u00efve.txt");
+    EXPECT_EQ(name("filename=\"plain\"; filename*=UTF-8'fr'%C3%A9"), "\u00e9");
+    for (const auto* const bad : {"utf-8", "utf-8'", "latin-1''%E9", "utf-8''%E"})
+        EXPECT_EQ(name(fmt::format("filename*={}; filename=plain", bad)), "plain") << bad;
+}
+
 TEST(E2bMultipart, AFormThatIsCutIsNotDone)
 {
     for (std::size_t size = 0; size + 4 < kForm.size(); ++size)

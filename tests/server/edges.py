@@ -227,6 +227,11 @@ def conditional_and_partial_reads(server: Server):
     status, _, body = box.ask("GET", "/files?path=/tmp/c.txt", Range="bytes=2-4", If_Range="Mon, 01 Jan 2001 00:00:00 GMT")
     assert (status, len(body)) == (200, 10), (status, body)
     assert box.ask("GET", "/files?path=/tmp/c.txt", Accept_Encoding="gzip;q=0, identity;q=0")[0] == 406
+    box.ask("POST", "/files?path=/tmp/empty", b"", Content_Type="application/octet-stream")
+    for part in ("bytes=0-", "bytes=-5", "bytes=7-9"):
+        status, headers, body = box.ask("GET", "/files?path=/tmp/empty", Range=part)
+        named = {k.lower(): v for k, v in headers.items()}
+        assert (status, body, named["content-length"], named.get("content-range")) == (200, b"", "0", None), (part, status, headers)
     server.api("DELETE", f"/sandboxes/{box.id}")
 
 

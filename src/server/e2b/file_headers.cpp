@@ -137,7 +137,8 @@ Download plan_download(const http::RequestHead& head, const std::string& path, s
     const auto if_range = head.value("if-range");
     if (!if_range.empty() && if_range != date) return out;
     bool unsatisfiable = false;
-    const auto range = range_of(head.value("range"), size, unsatisfiable);
+    // Of nothing there is no part, and nothing is all of it: clients exist that always ask for one.
+    const auto range = size == 0 ? std::nullopt : range_of(head.value("range"), size, unsatisfiable);
     if (unsatisfiable) {
         out.status = 416;
         out.headers.emplace_back("Content-Range", fmt::format("bytes */{}", size));

@@ -142,6 +142,7 @@ Task<void> Server::Parts::answer(http::Exchange& exchange)
         if (const auto* const origin = head.header("origin")) {
             exchange.add_header("Access-Control-Allow-Origin", *origin);
             exchange.add_header("Vary", "Origin");
+            exchange.add_header("Access-Control-Expose-Headers", "*"); // X-Next-Token, and how long to wait
             if (head.method == "OPTIONS") return preflight(exchange);
         }
     }

@@ -394,6 +394,8 @@ def a_page_is_told_the_headers_it_may_send(server: Server):
         status, answer, _ = server.request("OPTIONS", path, None, headers)
         allowed = {name.strip() for name in answer["access-control-allow-headers"].split(",")}
         assert status == 204 and allowed == {"authorization", "x-access-token"}, (path, status, answer)
+    status, answer, _ = server.request("GET", "/v2/sandboxes", None, {"Origin": asked["Origin"], "X-API-Key": server.key})
+    assert (status, answer["access-control-expose-headers"]) == (200, "*"), answer
     server.api("DELETE", f"/sandboxes/{box.id}")
 
 

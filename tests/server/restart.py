@@ -77,6 +77,25 @@ def sandboxes_and_commands_outlive_a_killed_server(server: Server):
 
 
 @check
+def one_that_was_paused_meanwhile_is_resumed_by_a_connect(server: Server):
+    boxes = [server.create() for _ in range(2)]
+    verbs = ("pause", "stop") if os.geteuid() == 0 else ("stop", "stop")  # nobody else has a freezer
+    for box in boxes:
+        box.run("echo kept > f")
+    server.kill()
+    for box, verb in zip(boxes, verbs):
+        subprocess.run([server.program, verb, box.id, "--data", server.data], check=True, capture_output=True)
+    server = Server(server.program, server.data)
+    for box in boxes:
+        box.server = server
+        status, told = server.api("POST", f"/v2/sandboxes/{box.id}/connect", {})
+        assert status == 201, told
+        assert box.run("cat f")[0] == "kept\n"
+        assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+    return server
+
+
+@check
 def a_paused_one_stays_paused(server: Server):
     box = server.create()
     stream, pid = box.start("sleep 1000")

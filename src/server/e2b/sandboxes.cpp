@@ -96,6 +96,13 @@ Task<Status> Sandboxes::load()
             BERTH_CO_CHECK(co_await forget(*entry));
             continue;
         }
+        // Whoever paused it, or stopped it, may not have come to write that down here.
+        const auto state = record->state;
+        const bool rests = state == State::Paused || (state == State::Stopped && now() < entry->end);
+        if (rests && !entry->paused) {
+            entry->paused = true;
+            entry->kept_memory = state == State::Paused;
+        }
         entry->record = *std::move(record);
         entry->made = true;
         entry->turn = std::make_unique<asio::steady_timer>(co_await asio::this_coro::executor,

@@ -24,6 +24,20 @@ using namespace std::chrono_literals;
 
 constexpr auto kBreath = 200ms;
 
+/// What has a number is done once, however often it is asked for: a server that is away is waited for as long
+/// as the output is.
+Result<json::Object> ask(const std::stop_token& stop, Server& server, const std::string& method,
+                         const std::string& path, const std::string& body = {})
+{
+    for (;;) {
+        auto told = server.call(method, path, body);
+        const bool away =
+            !told && (told.error().code == Code::Unavailable || told.error().code == Code::DeadlineExceeded);
+        if (!away || stop.stop_requested()) return told;
+        std::this_thread::sleep_for(kBreath);
+    }
+}
+
 /// Our input to the command's, until either ends.
 void feed_input(const std::stop_token& stop, Server& server, const std::string& exec)
 {
@@ -38,11 +52,11 @@ void feed_input(const std::stop_token& stop, Server& server, const std::string& 
             rest.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
             if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
             if (n <= 0) {
-                (void)server.call("DELETE", fmt::format("{}/input?write={}", exec, ++write));
+                (void)ask(stop, server, "DELETE", fmt::format("{}/input?write={}", exec, ++write));
                 return;
             }
         }
-        const auto told = server.call("POST", fmt::format("{}/input?write={}", exec, ++write), rest);
+        const auto told = ask(stop, server, "POST", fmt::format("{}/input?write={}", exec, ++write), rest);
         if (!told) return; // it reads no more
         const auto* const taken = told->if_contains("taken");
         const auto count = taken != nullptr && taken->is_int64() ? taken->get_int64() : 0;

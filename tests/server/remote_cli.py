@@ -184,6 +184,29 @@ def an_interrupt_reaches_the_command(server: Server):
 
 
 @check
+def input_waits_for_a_server_that_is_away(server: Server):
+    box = make(server)
+    environment = {**os.environ, "BERTH_SERVER": server.url, "BERTH_API_KEY": server.key}
+    with subprocess.Popen([server.program, "exec", "-i", box, "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          bufsize=1, env=environment) as running:
+        try:
+            running.stdin.write("one\n")
+            assert running.stdout.readline() == "one\n"
+            server.kill()
+            running.stdin.write("two\n")
+            time.sleep(1)  # it is asked in vain
+            server = Server(server.program, server.data, listen=f"127.0.0.1:{server.port}")
+            assert select.select([running.stdout], [], [], 60)[0], "what was typed meanwhile is lost"
+            assert running.stdout.readline() == "two\n"
+            running.stdin.close()
+            assert running.wait(60) == 0
+        finally:
+            running.kill()
+    good(berth(server, "rm", box))
+    return server
+
+
+@check
 def files_go_in_and_out(server: Server):
     box = make(server)
     place = pathlib.Path(server.data).parent / "files"

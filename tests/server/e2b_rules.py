@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import sys
+import threading
 import time
 from urllib.parse import quote
 
@@ -482,6 +483,36 @@ def states_are_listed_however_they_are_written(server: Server):
 
 
 # ---------------------------------------------------------------- processes
+
+@check
+def who_comes_while_it_is_paused_wakes_it(server: Server):
+    if os.geteuid() != 0:
+        return  # nobody else has a freezer
+    box = server.create(autoPause=True, autoResume={"enabled": True})
+    start = envelope(json.dumps({"process": {"cmd": "/bin/true"}}).encode())
+    ends: list = []
+    over = threading.Event()
+
+    def come() -> None:
+        while not over.is_set():
+            status, _, body = box.stream("process.Process/Start", start)
+            frames = envelopes(body)
+            # To its end, or cut by the pause; that it was paused is no fault of the command's.
+            ends.append((status or 200, frames[-1][1] if frames and frames[-1][0] & 2 else {}))
+
+    threads = [threading.Thread(target=come) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        assert server.api("POST", f"/sandboxes/{box.id}/pause", {})[0] in (204, 409)
+        time.sleep(0.05)
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    wrong = [one for one in ends if one != (200, {})]
+    assert len(ends) > 20 and not wrong, wrong[:3]
+    assert server.api("DELETE", f"/sandboxes/{box.id}")[0] == 204
+
 
 @check
 def a_second_process_of_a_tag_hides_no_first(server: Server):

@@ -234,9 +234,14 @@ Task<void> ProcessService::start(EnvdCall& call)
         co_await rpc::end_stream(call.exchange, connect::failure_of(request.error()));
         co_return;
     }
+    const auto turn = call.entry->turns;
     const auto process = co_await launch(call, *std::move(request));
     if (!process) {
-        co_await rpc::end_stream(call.exchange, process.error());
+        // Paused in between: told as to every stream of it, and not as if the command were wrong.
+        if (call.entry->paused || call.entry->turns != turn)
+            call.exchange.drop();
+        else
+            co_await rpc::end_stream(call.exchange, process.error());
         co_return;
     }
     co_await stream_process(sandboxes_, call, *process, {.in_charge = true});

@@ -264,16 +264,20 @@ Task<Status> Sandboxes::pause(EntryPtr entry, bool keep_memory)
 {
     BERTH_CO_TRY(const auto held, co_await alone(entry));
     if (entry->paused) co_return fail(Code::Conflict, "sandbox \"{}\" is already paused", entry->id);
+    // To everybody from here on: who wants it to run waits until this is over.
+    entry->paused = true;
+    entry->kept_memory = keep_memory;
     auto& lifecycle = ground_.berth.lifecycle();
     Result<SandboxRecord> done = fail(Code::Internal, "nothing was done");
     if (keep_memory)
         done = co_await lifecycle.pause(entry->record.id());
     else
         done = co_await lifecycle.stop(entry->record.id(), kStopGrace);
-    if (!done) co_return std::unexpected(std::move(done).error());
+    if (!done) {
+        entry->paused = false;
+        co_return std::unexpected(std::move(done).error());
+    }
     entry->record = *std::move(done);
-    entry->paused = true;
-    entry->kept_memory = keep_memory;
     entry->end = now();
     if (!keep_memory) entry->processes.clear();
     cut(*entry);

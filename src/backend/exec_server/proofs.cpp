@@ -1,6 +1,5 @@
 #include "backend/exec_server/proofs.hpp"
 
-#include "base/clock.hpp"
 #include "base/io.hpp"
 #include "base/strings.hpp"
 
@@ -10,13 +9,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kNoted = 1h;
+constexpr auto kHeld = 1h;
+constexpr auto kNotHeld = 1min;
 
 std::string file_of(const std::string& key) { return ".proved-" + key; }
 
-std::int64_t now_in_seconds()
+std::chrono::seconds in_seconds(WallTime time)
 {
-    return std::chrono::duration_cast<std::chrono::seconds>(system_clock().now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch());
 }
 
 } // namespace
@@ -25,7 +25,10 @@ std::optional<Status> Proofs::known(const std::string& key)
 {
     const std::scoped_lock lock(mutex_);
     const auto found = outcomes_.find(key);
-    return found == outcomes_.end() ? std::nullopt : std::optional(found->second);
+    if (found == outcomes_.end()) return std::nullopt;
+    if (clock_.steady() < found->second.until) return found->second.status;
+    outcomes_.erase(found);
+    return std::nullopt;
 }
 
 void Proofs::recall(const std::string& key)
@@ -36,11 +39,12 @@ void Proofs::recall(const std::string& key)
     const auto text = read_file_at(directory->get(), file_of(key), 64_B);
     if (!text) return;
     const auto at = parse_int(*text, 0, INT64_MAX, "time of a proof");
-    const auto now = now_in_seconds();
+    if (!at) return;
+    const auto age = in_seconds(clock_.now()) - std::chrono::seconds(*at);
     // One from the future is of another clock.
-    if (!at || *at > now || now - *at > std::chrono::seconds(kNoted).count()) return;
+    if (age < 0s || age > kHeld) return;
     const std::scoped_lock lock(mutex_);
-    outcomes_.try_emplace(key, Status{});
+    outcomes_.try_emplace(key, Outcome{.status = {}, .until = clock_.steady() + (kHeld - age)});
 }
 
 bool Proofs::begin(const std::string& key)
@@ -53,14 +57,19 @@ void Proofs::end(const std::string& key, const std::optional<Status>& outcome)
 {
     const std::scoped_lock lock(mutex_);
     under_way_.erase(key);
-    if (outcome && (*outcome || outcome->error().code == Code::Unsupported))
-        outcomes_.insert_or_assign(key, *outcome);
+    if (!outcome || (!*outcome && outcome->error().code != Code::Unsupported)) return;
+    // One who only waited for somebody else's trial has found out nothing.
+    outcomes_.try_emplace(
+        key, Outcome{.status = *outcome,
+                     .until = clock_.steady() + (*outcome ? std::chrono::minutes(kHeld) : kNotHeld)});
 }
 
 void Proofs::note(const std::string& key) const
 {
     const auto directory = state_.directory();
-    if (directory) (void)replace_file_at(directory->get(), file_of(key), std::to_string(now_in_seconds()));
+    if (directory)
+        (void)replace_file_at(directory->get(), file_of(key),
+                              std::to_string(in_seconds(clock_.now()).count()));
 }
 
 } // namespace berth::exec_server

@@ -6,16 +6,21 @@
 #include <set>
 #include <string>
 
+#include "base/clock.hpp"
 #include "keeping/remote_state.hpp"
 
 namespace berth::exec_server {
 
 /// What was found out about servers, by a key that names the server and the policy, so that nothing is tried
-/// twice. What held is also noted on this machine, for an hour: a command line is many short processes.
+/// twice within an hour; what did not hold is tried again sooner, since somebody may have mended it. What
+/// held is also noted on this machine: a command line is many short processes.
 class Proofs {
 public:
     /// Borrowed.
-    explicit Proofs(const keeping::RemoteState& state) : state_(state) {}
+    explicit Proofs(const keeping::RemoteState& state, const Clock& clock = system_clock())
+        : state_(state), clock_(clock)
+    {
+    }
 
     /// Nothing: it must be tried.
     [[nodiscard]] std::optional<Status> known(const std::string& key);
@@ -30,9 +35,15 @@ public:
     void note(const std::string& key) const;
 
 private:
+    struct Outcome {
+        Status status;
+        SteadyTime until;
+    };
+
     const keeping::RemoteState& state_;
+    const Clock& clock_;
     std::mutex mutex_;
-    std::map<std::string, Status> outcomes_;
+    std::map<std::string, Outcome> outcomes_;
     std::set<std::string> under_way_;
 };
 

@@ -192,10 +192,7 @@ bool ProtectedNames::keep(int source, const std::string& name, UniqueFd director
         ::fstatat(source, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || there.st_ino != locked.st_ino ||
         there.st_dev != locked.st_dev)
         return false;
-    placeholders_.push_back({.parent = UniqueFd(::fcntl(source, F_DUPFD_CLOEXEC, 3)),
-                             .name = name,
-                             .lock = std::move(directory),
-                             .record = std::move(record)});
+    placeholders_.push_back({.lock = std::move(directory), .record = std::move(record)});
     return true;
 }
 

@@ -44,8 +44,6 @@ public:
 
 private:
     struct Placeholder {
-        UniqueFd parent; ///< the directory it lies in
-        std::string name;
         UniqueFd lock;      ///< the placeholder itself, shared lock held
         std::string record; ///< file in the state directory
     };

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/resource.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -24,6 +23,7 @@
 #include "server/http/router.hpp"
 #include "server/notify.hpp"
 #include "server/sweeping.hpp"
+#include "sys/open_files.hpp"
 
 namespace berth::server {
 
@@ -44,15 +44,6 @@ std::string error_text(int status, std::string_view message)
     out["code"] = status;
     out["message"] = message;
     return json::dump(out);
-}
-
-/// Each connection is a descriptor, and each sandbox some.
-void raise_open_files()
-{
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /// Output and uploads move in pieces of some hundred kilobytes. By default each is mapped, faulted in and
@@ -235,7 +226,7 @@ Task<void> Server::Parts::notice_keys(asio::posix::stream_descriptor& changes)
 Task<Status> Server::Parts::run(Ready ready)
 {
     const auto executor = co_await asio::this_coro::executor;
-    raise_open_files();
+    sys::raise_open_files();
     keep_pieces();
     BERTH_CO_TRY(const auto alone, lock_state(ground_.berth.data()));
     for (const auto& face : faces_) BERTH_CO_CHECK(co_await face->begin());

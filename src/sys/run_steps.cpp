@@ -119,7 +119,7 @@ long Runner::set_rlimit(const Step& s) noexcept
     if (const long r = raw(SYS_prlimit64, 0, static_cast<long>(s.a), 0, arg(&now)); r < 0) return r;
     // Lowering always works; raising the hard limit needs CAP_SYS_RESOURCE, so it is clamped.
     const std::uint64_t value = s.b < now.rlim_max ? s.b : now.rlim_max;
-    rlimit64 wanted{.rlim_cur = value, .rlim_max = value};
+    rlimit64 wanted{.rlim_cur = value, .rlim_max = s.c != 0 ? now.rlim_max : value};
     return raw(SYS_prlimit64, 0, static_cast<long>(s.a), arg(&wanted));
 }
 

@@ -346,6 +346,12 @@ void StepList::rlimit(int resource, std::uint64_t value)
     s.b = value;
 }
 
+void StepList::soft_limit(int resource, std::uint64_t value)
+{
+    rlimit(resource, value);
+    steps_.back().c = 1;
+}
+
 void StepList::umask(unsigned mask) { add(Op::Umask).a = mask; }
 void StepList::new_session() { add(Op::NewSession); }
 

@@ -75,6 +75,7 @@ public:
     void hostname(std::string_view name);
     void loopback_up();
     void rlimit(int resource, std::uint64_t value);
+    void soft_limit(int resource, std::uint64_t value);
     void umask(unsigned mask);
     void new_session();
     void fs_ids(std::uint32_t uid, std::uint32_t gid);

@@ -3,7 +3,9 @@
 
 codex_beside.py BERTH
 """
+import os
 import pathlib
+import resource
 import sys
 import time
 
@@ -128,6 +130,35 @@ def test_without_a_sandbox_everything_ends_with_the_command():
         client.wait(lambda: any("chunk" in e["params"] for e in client.of("killed")))
         server.kill()
         gone(place.ws)
+
+
+def test_many_commands_run_at_once_under_a_small_limit_of_open_files():
+    """The soft limit is for programs that wait with select(): the server has some descriptors for each command."""
+    with Place() as place:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        server = place.server("--unsandboxed", "allow")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        client = server.client()
+        pid = server.process.pid
+
+        def descriptors() -> int:
+            return len(os.listdir(f"/proc/{pid}/fd"))
+
+        def children() -> int:
+            return sum(len(pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()) for task in os.listdir(f"/proc/{pid}/task"))
+
+        before, others, count = descriptors(), children(), 60
+        for number in range(count):
+            client.start(f"p{number}", ["sleep", "1000"], str(place.ws), workspace_write(place.ws), pipeStdin=True)
+        # Of each its streams, its end and its names; nothing and nobody that it needed only to begin.
+        assert descriptors() - before <= 16 * count, (descriptors(), before)
+        assert children() == count + others, (children(), others)
+        for number in range(count):
+            client.call("process/terminate", {"processId": f"p{number}"})
+            assert client.finish(f"p{number}") == (137, "")
+        # Whoever runs with the server's own rights has the server's own limit.
+        assert client.run("ulimit -Sn; ulimit -Hn", str(place.ws)) == (0, f"256\n{hard}\n")
 
 
 def test_a_signal_of_a_filter_is_a_refusal_in_a_sandbox_alone():

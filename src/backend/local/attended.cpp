@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "keeping/keeper_image.hpp"
 #include "keeping/pipe.hpp"
 #include "sys/launch.hpp"
+#include "sys/open_files.hpp"
 #include "sys/socket.hpp"
 
 namespace berth::local {
@@ -131,8 +133,11 @@ Result<Attended> Attended::start(const StateDir& state, const SandboxSpec& spec,
     entry.cgroup = limits.v2_directory();
     BERTH_TRY(auto launched, launch(plan, entry));
     Attended out_object(sys::Child::own(launched.pid, std::move(launched.pidfd)));
-    prepared->identity.user_namespace.settle();
-    if (prepared->supervision) prepared->supervision->let_go();
+    // There may be a thousand of them at once: what the sandbox holds itself, or needed only to begin, we do
+    // not keep for as long as it runs, least of all the maker of its network namespace.
+    prepared->let_go();
+    plan.binds = {};
+    prepared->binds.clear();
     out_object.in = std::move(in);
     out_object.out = std::move(out);
     out_object.err = std::move(err);
@@ -184,6 +189,7 @@ Result<Attended> Attended::start_bare(const AttendedCommand& command)
     const auto parent = list.borrow(self.get());
     list.new_session();
     list.death_signal(keeper::kEndAll, parent);
+    if (const auto soft = sys::former_open_files()) list.soft_limit(RLIMIT_NOFILE, *soft);
     int number = 0;
     for (const int fd : {theirs.in.get(), theirs.out.get(), theirs.err.get(), talk.second.get()})
         list.dup(list.borrow(fd), number++);

@@ -16,6 +16,7 @@
 #include "server/codex/room.hpp"
 #include "server/codex/sandbox_place.hpp"
 #include "server/http/beat.hpp"
+#include "sys/open_files.hpp"
 
 namespace berth::codex {
 
@@ -81,6 +82,7 @@ std::shared_ptr<Web> web_of(const ExecServerOptions& options)
 
 Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::uint16_t port)> ready)
 {
+    sys::raise_open_files();
     const auto executor = co_await asio::this_coro::executor;
     BlockingPool pool(kThreads);
     BERTH_CO_TRY(const auto places, co_await places_of(options, pool));
@@ -107,6 +109,7 @@ Task<Status> serve_sockets(ExecServerOptions options, std::function<void(std::ui
 
 Task<Status> serve_lines(ExecServerOptions options)
 {
+    sys::raise_open_files();
     const auto executor = co_await asio::this_coro::executor;
     BlockingPool pool(kThreads);
     BERTH_CO_TRY(const auto places, co_await places_of(options, pool));

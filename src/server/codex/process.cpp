@@ -141,6 +141,7 @@ Task<void> Process::await_end()
     finishing_ = true; // from here on another thread has the command
     const auto status = co_await pool_.call([command] { return command->finish(); });
     denied_ = command->refused();
+    command_.reset(); // what is told of it afterwards needs no descriptor
     add_exit(status);
     if (input_) {
         boost::system::error_code ignored;

@@ -98,10 +98,9 @@ Result<std::vector<std::string>> records_in(int state)
 
 /// Whether a directory is somebody's placeholder. Asked with its lock held: it has its record until it is
 /// gone.
-Result<bool> is_recorded(int state, int parent, const std::string& name)
+Result<bool> is_recorded(int state, const std::string& wanted)
 {
     BERTH_TRY(const auto records, records_in(state));
-    BERTH_TRY(const auto wanted, record_of(parent, name));
     return std::ranges::any_of(records, [&](const std::string& record) {
         const auto text = read_file_at(state, record);
         return text && *text == wanted;
@@ -171,7 +170,8 @@ Status ProtectedNames::hold_name(const RuleSite& site, const policy::BoundRule& 
                 if (++attempts < kAttempts) continue;
                 return fail(Code::Unavailable, "{} keeps being removed: try again", printable(inside));
             }
-            BERTH_TRY(const bool placeholder, is_recorded(state_, at.get(), name));
+            BERTH_TRY(const auto record, record_of(at.get(), name));
+            BERTH_TRY(const bool placeholder, is_recorded(state_, record));
             if (placeholder) {
                 paths_.push_back(inside);
                 return {};
@@ -316,6 +316,16 @@ Result<std::size_t> ProtectedNames::sweep(int state)
         ++removed;
     }
     return removed;
+}
+
+bool is_placeholder(int state, const std::string& path)
+{
+    const auto slash = path.rfind('/');
+    if (slash == std::string::npos) return false;
+    const UniqueFd there(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!there || has_content(there.get())) return false;
+    const auto record = (slash == 0 ? "/" : path.substr(0, slash)) + '\0' + path.substr(slash + 1);
+    return is_recorded(state, record).value_or(false);
 }
 
 } // namespace berth::keeping

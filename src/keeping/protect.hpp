@@ -59,4 +59,8 @@ private:
     int state_ = -1; ///< borrowed; outlives us
 };
 
+/// Whether an empty directory of the host, by its real path, is such a placeholder: nothing, that is, to
+/// whoever asks what is there.
+[[nodiscard]] bool is_placeholder(int state, const std::string& path);
+
 } // namespace berth::keeping

@@ -10,7 +10,7 @@ import sys
 import time
 
 import codex_client
-from codex_client import at, intent, run_all, special, workspace_write
+from codex_client import at, intent, run_all, special, uri, workspace_write
 
 
 def Place():  # noqa: N802: it makes one
@@ -44,6 +44,29 @@ def test_what_must_not_be_made_stays_so_when_another_command_ends():
         code, told = client.finish("second")
         assert code == 0 and "made" not in told and "written" not in told, told
         assert sorted(p.name for p in place.ws.iterdir()) == ["go1", "go2"]
+
+
+def test_what_stands_for_a_name_is_not_there_for_who_asks_about_files():
+    """Codex takes a directory with a .git for the root of the project."""
+    with Place() as place:
+        client = place.server().client()
+        client.start("p", "sleep 1000", str(place.ws), workspace_write(place.ws))
+        assert (place.ws / ".git").is_dir()
+        options = {"maxDepth": 3, "maxDirectories": 9, "maxEntries": 99, "followDirectorySymlinks": False}
+
+        def found(box) -> list:
+            ask = {"path": uri(place.ws), "sandbox": box}
+            listed = [e["fileName"] for e in client.call("fs/readDirectory", ask)["entries"]]
+            walked = [e["path"].rsplit("/", 1)[1] for e in client.call("fs/walk", {**ask, "options": options})["entries"]]
+            return [client.code("fs/getMetadata", {"path": uri(place.ws / ".git"), "sandbox": box}), sorted(listed), sorted(walked)]
+
+        for box in (None, workspace_write(place.ws)):
+            assert found(box) == [-32004, [], []], found(box)
+        (place.ws / ".git/HEAD").write_text("")  # now it is somebody's
+        for box in (None, workspace_write(place.ws)):
+            assert found(box) == [0, [".git"], [".git", "HEAD"]], found(box)
+        client.call("process/terminate", {"processId": "p"})
+        client.finish("p")
 
 
 def test_what_is_made_by_others_meanwhile_is_denied():

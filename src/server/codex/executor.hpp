@@ -59,6 +59,9 @@ private:
         -> Task<Outcome<typename std::invoke_result_t<F, Bound&>::value_type>>;
 
     [[nodiscard]] bool shows(const WatchParams& params) const;
+    /// While a command runs an empty directory stands for a name that it must not make: to whoever asks,
+    /// nothing is there.
+    [[nodiscard]] bool is_stand_in(const std::string& path) const;
 
     /// Nothing: our own rights are the right ones.
     [[nodiscard]] static std::optional<sys::FileCredentials> acting_ids(Bound& bound,

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "keeping/protect.hpp"
+#include "server/codex/binder.hpp"
 #include "server/codex/host_place.hpp"
+#include "server/codex/real_paths.hpp"
 #include "server/codex/watches.hpp"
 
 namespace berth::codex {
@@ -55,8 +58,16 @@ auto Executor::on_bound(BlockingPool& pool, const std::optional<Intent>& intent,
 
 Task<Outcome<files::Metadata>> Executor::metadata(PathParams p)
 {
-    co_return co_await on_files(pool_, p.sandbox, p.path,
-                                [&](const Bound& b) { return files::metadata(b, p.path, follow_of(p)); });
+    co_return co_await on_bound(pool_, p.sandbox,
+                                [&](Bound& bound) -> Result<files::Metadata> {
+                                    auto found = as_confined(bound, p.path, [&] {
+                                        return files::metadata(bound, p.path, follow_of(p));
+                                    });
+                                    if (found && found->directory && is_stand_in(p.path))
+                                        return files::refused(ENOENT, p.path);
+                                    return found;
+                                },
+                                {});
 }
 
 Task<Outcome<std::string>> Executor::canonical(PathParams p)
@@ -94,8 +105,17 @@ Task<Outcome<void>> Executor::remove(PathParams p, std::stop_token left)
 
 Task<Outcome<std::vector<files::Entry>>> Executor::list(PathParams p)
 {
-    co_return co_await on_files(pool_, p.sandbox, p.path,
-                                [&](const Bound& b) { return files::list(b, p.path); });
+    co_return co_await on_bound(
+        pool_, p.sandbox,
+        [&](Bound& bound) {
+            auto found = as_confined(bound, p.path, [&] { return files::list(bound, p.path); });
+            if (found)
+                std::erase_if(*found, [&](const files::Entry& entry) {
+                    return entry.directory && is_stand_in(fmt::format("{}/{}", p.path, entry.name));
+                });
+            return found;
+        },
+        {});
 }
 
 Task<Outcome<void>> Executor::copy(CopyParams p, std::stop_token left)
@@ -114,8 +134,17 @@ Task<Outcome<void>> Executor::copy(CopyParams p, std::stop_token left)
 
 Task<Outcome<files::WalkResult>> Executor::walk(WalkParams p, std::stop_token left)
 {
-    co_return co_await on_files(
-        slow_, p.sandbox, p.path, [&](const Bound& b) { return files::walk(b, p); }, left);
+    co_return co_await on_bound(
+        slow_, p.sandbox,
+        [&](Bound& bound) {
+            auto found = as_confined(bound, p.path, [&] { return files::walk(bound, p); });
+            if (found)
+                std::erase_if(found->items, [&](const files::WalkResult::Item& item) {
+                    return item.directory && is_stand_in(item.path);
+                });
+            return found;
+        },
+        left);
 }
 
 Task<Outcome<OpenFile>> Executor::open(OpenParams p)
@@ -133,6 +162,13 @@ std::shared_ptr<Watcher> Executor::watcher(boost::asio::any_io_executor loop, Fi
     };
     auto made = Watches::open(std::move(loop), std::move(fire), shown);
     return made ? *std::move(made) : nullptr;
+}
+
+bool Executor::is_stand_in(const std::string& path) const
+{
+    const auto name = std::string_view(path).substr(path.rfind('/') + 1);
+    if (std::ranges::find(kProtectedNames, name) == std::end(kProtectedNames)) return false;
+    return keeping::is_placeholder(state_.fd(), RealPaths{}.nearest(path));
 }
 
 /// Whether a client that looks around may know of all these: what is not shown to it neither is there nor

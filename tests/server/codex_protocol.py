@@ -524,13 +524,22 @@ def test_what_cannot_be_held_is_refused_by_name():
         refused(client, "true", place.ws, intent([*base, special("project_roots", "deny", subpath="link")], place.ws), "link")
         refused(client, "true", place.ws, intent([*base, glob("**.env")], place.ws), ".env")
         refused(client, "true", place.ws, intent(None, place.ws), "restricted network")
-        refused(client, "true", place.ws, intent([special("root", "write")], place.ws), "everything writable")
+        refused(client, "true", place.ws, intent([special("root", "write")], place.ws), "write everywhere")
+        refused(client, "true", place.ws, intent([special("root", "write")], place.ws, network="enabled"), "no sandbox was asked for")
+        refused(client, "true", place.ws, intent([special("root", "write"), special("project_roots", "read", subpath=".git")], place.ws),
+                "everything writable")
         refused(client, "true", place.ws, intent([], place.ws), "grants nothing")
         refused(client, "true", place.ws, intent([*base, at("/proc", "write")], place.ws), "/proc")
         refused(client, "true", place.ws, intent([*base, at(place.path / "data", "write")], place.ws), "state")
         refused(client, "true", place.ws, None, "no sandbox was asked for")
         refused(client, "true", place.ws, {"permissions": {"type": "disabled"}, "cwd": uri(place.ws)}, "no sandbox was asked for")
         assert names_in(place.ws) == ["link"]
+        # Writing everywhere is no sandbox, however it is said.
+        client = place.server("--unsandboxed", "allow").client()
+        everywhere = intent([special("root", "write")], place.ws, network="enabled")
+        assert client.start("p", f"touch {place.path}/out", place.ws, everywhere)["sandboxType"] == "none"
+        assert client.finish("p") == (0, "") and (place.path / "out").exists()
+        check(client, "fs/writeFile", {"path": uri(place.path / "out2"), "dataBase64": "", "sandbox": everywhere})
 
 
 def denied_as_told(client, script: str, place, box) -> tuple[str, bool]:

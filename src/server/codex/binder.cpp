@@ -272,8 +272,8 @@ private:
     {
         if (path == "/")
             return fail(Code::Denied,
-                        "it would make everything writable: that is no sandbox, and this executor runs "
-                        "nothing without one (--unsandboxed allow)");
+                        "it would make everything writable but what is narrower: that is not held here; "
+                        "name what is written");
         for (const std::string_view kernel : {"/proc", "/sys", "/dev"})
             if (at_or_below(path, kernel))
                 return fail(Code::Unsupported, "{} cannot be granted: each sandbox has its own {}",

@@ -26,6 +26,20 @@ IntentEntry special(Special kind, FileAccess access)
     return {.path = SpecialPath{.kind = kind, .subpath = {}}, .access = access};
 }
 
+/// No less than a word for it: the root is writable, and nothing is narrower.
+bool writes_everywhere(const Permissions& permissions)
+{
+    if (permissions.unrestricted_files) return true;
+    bool root = false;
+    for (const auto& entry : permissions.entries) {
+        const auto* const special = std::get_if<SpecialPath>(&entry.path);
+        const bool is_root = special != nullptr && special->kind == Special::Root;
+        if (entry.access == FileAccess::Deny || (entry.access == FileAccess::Read && !is_root)) return false;
+        root = root || (is_root && entry.access == FileAccess::Write);
+    }
+    return root;
+}
+
 /// What stands in for a missing intent. A file operation has no directory: it may write where clients may.
 Intent workspace_write(const std::string& cwd, const Ceiling& ceiling)
 {
@@ -72,7 +86,7 @@ Result<Bound> bind_intent(const std::optional<Intent>& intent, const std::string
                           const Places& places)
 {
     using enum Ceiling::Unsandboxed;
-    const bool open = !intent || intent->permissions.unrestricted_files;
+    const bool open = !intent || writes_everywhere(intent->permissions);
     if (!open) return bind_managed(*intent, cwd, ceiling, places);
     // Whoever may write everywhere reaches the host's own services, and by them the network.
     if (intent && intent->permissions.network == NetworkIntent::Restricted)

@@ -166,7 +166,8 @@ TEST_F(Binding, RefusesWhatIsBeyondTheCeiling)
     ceiling_.roots = {at_top("ws")};
     EXPECT_TRUE(bind(intent()));
     EXPECT_THAT(refusal(intent({at(top_ / "other", FileAccess::Write)})), HasSubstr("outside"));
-    EXPECT_THAT(refusal(intent({special(Special::Root, FileAccess::Write)})),
+    EXPECT_THAT(refusal(intent({special(Special::Root, FileAccess::Write),
+                                special(Special::ProjectRoots, FileAccess::Deny, "secrets")})),
                 HasSubstr("everything writable"));
     EXPECT_THAT(refusal(intent({at(top_ / "state", FileAccess::Write)})), HasSubstr("state"));
     EXPECT_FALSE(bind_intent(std::nullopt, at_top("ws"), ceiling_, places_));
@@ -177,6 +178,29 @@ TEST_F(Binding, RefusesWhatIsBeyondTheCeiling)
     EXPECT_EQ(confined->decide(at_top("other/f")), Access::Read);
     ceiling_.unsandboxed = Ceiling::Unsandboxed::Allow;
     EXPECT_FALSE(bind_intent(std::nullopt, at_top("ws"), ceiling_, places_)->confined);
+}
+
+TEST_F(Binding, TakesARootThatIsWritableForNoSandbox)
+{
+    auto everywhere = intent({special(Special::Root, FileAccess::Write)});
+    EXPECT_THAT(refusal(everywhere), HasSubstr("write everywhere"));
+    everywhere.permissions.network = NetworkIntent::Enabled;
+    EXPECT_THAT(refusal(everywhere), HasSubstr("no sandbox was asked for"));
+    ceiling_.unsandboxed = Ceiling::Unsandboxed::Allow;
+    ASSERT_TRUE(bind(everywhere));
+    EXPECT_FALSE(bind(everywhere)->confined);
+    EXPECT_FALSE(bind(intent({special(Special::Root, FileAccess::Write)}))); // and no network
+    for (const auto& narrower : {special(Special::ProjectRoots, FileAccess::Deny, "secrets"),
+                                 special(Special::ProjectRoots, FileAccess::Read, ".git")}) {
+        auto less = everywhere;
+        less.permissions.entries.push_back(narrower);
+        EXPECT_THAT(refusal(less), HasSubstr("everything writable"));
+    }
+    ceiling_.unsandboxed = Ceiling::Unsandboxed::Confine;
+    const auto confined = bind_intent(everywhere, at_top("ws"), ceiling_, places_);
+    ASSERT_TRUE(confined) << confined.error().message;
+    EXPECT_EQ(confined->decide(at_top("ws/f")), Access::Write);
+    EXPECT_EQ(confined->decide(at_top("other/f")), Access::Read);
 }
 
 TEST_F(Binding, RefusesWhatACommandCouldUndo)

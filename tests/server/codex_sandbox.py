@@ -417,6 +417,27 @@ def test_a_deny_pattern_is_held_as_it_is_meant_or_refused():
         homeless = intent([*base, glob("secret/*.pem")], WS)
         del homeless["cwd"]
         assert read(homeless) == -32602
+        # It holds where it leads, too; what the command could lead elsewhere is refused.
+        inside(place, chosen.box, f"ln -s ws {HOME}/way; ln -s secret {WS}/link")
+        for box in (intent([*base, glob(f"{HOME}/way/secret/*.pem")], WS), intent([*base, glob("secret/*.pem")], WS, cwd=HOME + "/way"),
+                    intent([*base, glob(f"{HOME}/way/secret")], WS)):
+            assert read(box) == -32600, box
+            assert "secret words" not in client.run("cat secret/a.pem ../way/secret/a.pem", WS, box)[1], box
+        turned = intent([*base, glob("codex-project-roots://link/*.pem")], WS)
+        assert read(turned) == -32602
+        start = {"processId": "t", "argv": ["true"], "cwd": uri(WS), "env": {}, "tty": False, "sandbox": turned}
+        assert client.code("process/start", start) == -32602
+
+
+def test_a_rule_about_roots_that_nobody_names_is_refused():
+    with Place() as place, Chosen(place) as chosen:
+        client = chosen.server.client()
+        inside(place, chosen.box, f"cd {WS}; mkdir secret; printf 'secret words' > secret/key")
+        box = intent([special("root", "read"), special("project_roots", "deny", subpath="secret")])
+        ask = {"path": uri(WS + "/secret/key"), "sandbox": box}
+        for roots, cwd, expected in ((None, None, -32602), (None, uri(WS), -32600), ([uri(WS)], None, -32600)):
+            box["workspaceRoots"], box["cwd"] = roots, cwd
+            assert client.code("fs/readFile", ask) == expected, (roots, cwd)
 
 
 def test_a_backend_without_policies_of_commands_refuses_them():

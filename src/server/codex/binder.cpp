@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/io.hpp"
 #include "base/strings.hpp"
@@ -114,14 +115,7 @@ private:
         std::vector<std::string> asked = intent_.workspace_roots;
         // Older clients never send them; their workspace is the policy's directory.
         if (!intent_.roots_given && !cwd_.empty()) asked = {cwd_};
-        const bool needed = std::ranges::any_of(intent_.permissions.entries, [](const IntentEntry& entry) {
-            const auto* special = std::get_if<SpecialPath>(&entry.path);
-            const auto* glob = std::get_if<GlobPath>(&entry.path);
-            return (special != nullptr && special->kind == Special::ProjectRoots) ||
-                   (glob != nullptr && !glob->pattern.starts_with('/'));
-        });
-        if (needed && asked.empty() && !intent_.roots_given)
-            return fail(Code::Invalid, "project_roots without a working directory or workspace roots");
+        if (asked.empty() && !intent_.roots_given) BERTH_CHECK(refuse_rootless(intent_));
         for (const auto& root : asked) {
             const auto real = real_.of(root);
             if (real && is_directory(*real)) {
@@ -224,17 +218,19 @@ private:
     {
         BERTH_TRY(const auto target, policy::parse_target(pattern));
         const auto* set = std::get_if<policy::Glob>(&target);
-        if (set == nullptr) {
-            add(pattern, Access::Deny, false, true); // a pattern of one name
+        if (set == nullptr) { // a pattern of one name
+            const auto* const path = std::get_if<policy::Path>(&target);
+            add(path == nullptr ? "/" : path->text, Access::Deny, false, true);
             return {};
         }
         globs_.push_back(set->text);
-        const auto plain = pattern.substr(0, pattern.find_first_of("*?["));
-        const auto slash = plain.rfind('/');
-        if (slash == std::string::npos || slash == 0) return {};
-        const auto real = real_.of(plain.substr(0, slash));
-        if (real && *real != plain.substr(0, slash))
-            globs_.push_back((*real == "/" ? "" : policy::escape_pattern(*real)) + pattern.substr(slash));
+        const std::string plain(policy::literal_prefix(set->text));
+        if (plain == "/") return {};
+        pattern_places_.insert(plain);
+        const auto real = real_.nearest(plain);
+        if (real != plain)
+            globs_.push_back((real == "/" ? "" : policy::escape_pattern(real)) +
+                             set->text.substr(plain.size()));
         return {};
     }
 
@@ -291,6 +287,7 @@ private:
     Status check_narrowings()
     {
         for (const auto& root : spelled_roots_) BERTH_CHECK(check_links(root));
+        for (const auto& place : pattern_places_) BERTH_CHECK(check_links(place));
         for (auto at = rules_.begin(); at != rules_.end();) {
             const auto& [path, rule] = *at;
             const auto slash = path.rfind('/');
@@ -498,10 +495,23 @@ private:
     std::vector<std::string> own_; ///< temporary directories of this executor: for every client to write
     std::map<std::string, Rule> rules_;
     std::vector<std::string> globs_;
+    std::set<std::string> pattern_places_; ///< as written: where the patterns begin
     Bound bound_;
 };
 
 } // namespace
+
+Status refuse_rootless(const Intent& intent)
+{
+    const bool needed = std::ranges::any_of(intent.permissions.entries, [](const IntentEntry& entry) {
+        const auto* special = std::get_if<SpecialPath>(&entry.path);
+        const auto* glob = std::get_if<GlobPath>(&entry.path);
+        return (special != nullptr && special->kind == Special::ProjectRoots) ||
+               (glob != nullptr && !glob->pattern.starts_with('/'));
+    });
+    if (!needed) return {};
+    return fail(Code::Invalid, "project_roots without a working directory or workspace roots");
+}
 
 Result<Bound> bind_managed(const Intent& intent, const std::string& cwd, const Ceiling& ceiling,
                            const Places& places)

@@ -100,6 +100,7 @@ private:
     {
         std::vector<std::string> asked = intent_.workspace_roots;
         if (!intent_.roots_given && !cwd_.empty()) asked = {cwd_};
+        if (asked.empty() && !intent_.roots_given) BERTH_CO_CHECK(refuse_rootless(intent_));
         for (const auto& root : asked) {
             BERTH_CO_TRY(auto seen, co_await looker_.look(root));
             remember_links(seen);
@@ -116,7 +117,7 @@ private:
         const Access access = access_of(entry.access);
         if (const auto* exact = std::get_if<ExactPath>(&entry.path))
             co_return co_await add(exact->path, access, entry.skip_missing);
-        if (const auto* glob = std::get_if<GlobPath>(&entry.path)) co_return add_glob(*glob);
+        if (const auto* glob = std::get_if<GlobPath>(&entry.path)) co_return co_await add_glob(*glob);
         const auto& special = std::get<SpecialPath>(entry.path);
         switch (special.kind) {
         case Special::Root: put("/", {.access = access}); break;
@@ -169,25 +170,42 @@ private:
         if (!fresh && rank(rule.access) > rank(at->second.access)) at->second.access = rule.access;
     }
 
-    Status add_glob(const GlobPath& glob)
+    Task<Status> add_glob(const GlobPath& glob)
     {
         std::vector<std::string> places{""};
         if (glob.below_roots)
             places = roots_;
         else if (!glob.pattern.starts_with('/') && cwd_.empty())
-            return fail(Code::Invalid, "the relative pattern '{}' needs a cwd", printable(glob.pattern, 80));
+            co_return fail(Code::Invalid, "the relative pattern '{}' needs a cwd",
+                           printable(glob.pattern, 80));
         else if (!glob.pattern.starts_with('/'))
             places = {cwd_};
         for (const auto& place : places) {
             std::string pattern = policy::escape_pattern(place);
             if (!glob.pattern.starts_with('/')) pattern += '/';
-            BERTH_TRY(const auto target, policy::parse_target(pattern + glob.pattern));
-            if (const auto* set = std::get_if<policy::Glob>(&target))
-                globs_.push_back({Access::Deny, *set});
-            else if (const auto* path = std::get_if<policy::Path>(&target))
-                put(path->text, {.access = Access::Deny});
+            BERTH_CO_CHECK(co_await add_pattern(pattern + glob.pattern));
         }
-        return {};
+        co_return Status{};
+    }
+
+    /// As it is written, and where its beginning really leads: files are asked for by both names.
+    Task<Status> add_pattern(std::string pattern)
+    {
+        BERTH_CO_TRY(const auto target, policy::parse_target(pattern));
+        const auto* const set = std::get_if<policy::Glob>(&target);
+        if (set == nullptr) { // a pattern of one name
+            const auto* const path = std::get_if<policy::Path>(&target);
+            co_return co_await add(path == nullptr ? "/" : path->text, Access::Deny, false);
+        }
+        globs_.push_back({Access::Deny, *set});
+        const std::string plain(policy::literal_prefix(set->text));
+        BERTH_CO_TRY(const auto seen, co_await looker_.look(plain));
+        remember_links(seen);
+        if (seen.real != plain)
+            globs_.push_back(
+                {Access::Deny, policy::Glob{(seen.real == "/" ? "" : policy::escape_pattern(seen.real)) +
+                                            set->text.substr(plain.size())}});
+        co_return Status{};
     }
 
     [[nodiscard]] Access by_rules(std::string at) const

@@ -246,6 +246,36 @@ TEST_F(Binding, HoldsPatternsForFiles)
     EXPECT_EQ(bound->decide(at_top("other/a.env")), Access::Read);
 }
 
+TEST_F(Binding, HoldsPatternsWhereTheirBeginningLeads)
+{
+    const auto with = [&](const std::string& pattern, bool below = false) {
+        auto wanted = intent();
+        wanted.permissions.entries.push_back(
+            {.path = GlobPath{.pattern = pattern, .below_roots = below}, .access = FileAccess::Deny});
+        return wanted;
+    };
+    fs::create_directory_symlink(top_ / "ws", top_ / "way");
+    for (const auto* const place : {"sub", "later/deep"}) { // also of what is not there yet
+        const auto bound = bind(with(fmt::format("{}/{}/*.env", at_top("way"), place)));
+        ASSERT_TRUE(bound) << bound.error().message;
+        EXPECT_EQ(bound->decide(fmt::format("{}/{}/a.env", at_top("ws"), place)), Access::Deny) << place;
+    }
+    // Of one name, however it is written.
+    for (const auto* const name : {"secrets", "secrets/", "./secrets", "none/", "sub//../../none"}) {
+        const auto bound = bind(with(name, true));
+        if (std::string_view(name).find("..") != std::string_view::npos) {
+            EXPECT_FALSE(bound);
+            continue;
+        }
+        ASSERT_TRUE(bound) << name << ": " << bound.error().message;
+        const bool here = std::string_view(name).find("secrets") != std::string_view::npos;
+        EXPECT_EQ(bound->decide(at_top(here ? "ws/secrets/x" : "ws/none")), Access::Deny) << name;
+    }
+    // The command could lead it elsewhere, and the next one would read what this one may not.
+    fs::create_directory_symlink("sub", top_ / "ws/link");
+    EXPECT_THAT(refusal(with("link/*.env", true)), HasSubstr("replace"));
+}
+
 TEST_F(Binding, GivesTheNetworkOnlyWhereTheOperatorDoes)
 {
     auto wanted = intent();

@@ -146,7 +146,7 @@ def test_a_watch_survives_the_directory_that_it_follows():
         ask = {"watchId": 7, "missing": [uri(WS + "/m/x")], "present": uri(WS + "/m/y")}
         assert client.call("fs/watchMissing", ask) == {"watching": True}
         inside(place, chosen.box, f"cd {WS}; mv m away; mkdir m; touch m/x")
-        client.wait(lambda: any(e["method"] == "fs/missingChanged" and e["params"] == {"watchId": 7} for e in client.events), 90)
+        client.wait(lambda: any(e["method"] == "fs/missingChanged" and e["params"] == {"watchId": 7} for e in client.events), 20)
 
 
 # -- intents -------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxWatches = 64;
-constexpr auto kRound = 30s;
+constexpr auto kRound = 5s;            ///< until it is asked whether somebody has exchanged a directory
 constexpr std::size_t kDeepEnough = 2; ///< a backend watches whole trees, and those at the top are everything
 
 /// A directory, and the names in it that are waited for; any of them at any depth of a name is a hint.
